@@ -20,6 +20,7 @@ from tcplab.experiments.bottleneck import (
 )
 from tcplab.figures import canvas, style
 from tcplab.figures.picture import Picture, drawn, some
+from tcplab.tables import digits, grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,11 +81,14 @@ def bottleneck(result: _Result, key: Any = None) -> Picture:
 def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str, str]:
     shown = [variant for variant in result.variants if isinstance(variant, Bloat)]
     if shown and key is None:
-        first, last = shown[0], shown[-1]
-        title = f"{first.label}: a ping takes {first.probe_ms:.0f} ms"
-        if last is not first:
-            title += f"; {last.label}: {last.probe_ms:.0f} ms"
-        note = " · ".join(f"{variant.label}: {variant.mbit:.1f} Mbit/s" for variant in shown)
+        title, note = _finding(shown[0])
+        if len(shown) > 1:
+            best, worst = (pick(shown, key=lambda each: each.probe_ms) for pick in (min, max))
+            title = (
+                "Behind the worst of these queues, a ping takes"
+                f" {digits(worst.probe_ms / best.probe_ms, 2)} times as long as behind the best"
+            )
+            note = " · ".join(_finding(variant)[1] for variant in (worst, best))
         return (
             [(variant.label, variant.run.flows[0], variant.run) for variant in shown],
             title,
@@ -92,7 +96,7 @@ def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str, str]:
         )
     variant = result.variants[-1] if key is None else result[key]
     curves = [(_name(flow, variant.run), flow, variant.run) for flow in variant.run.flows]
-    return curves, _finding(variant), ""
+    return curves, *_finding(variant)
 
 
 def _name(flow: Flow, run: Shared) -> str:
@@ -104,22 +108,45 @@ def _name(flow: Flow, run: Shared) -> str:
     )
 
 
-def _finding(variant: Bloat | Contest | Crowd | Race) -> str:
+def _finding(variant: Bloat | Contest | Crowd | Race) -> tuple[str, str]:
+    """Return the title and the note of a variant's figure."""
     if isinstance(variant, Race):
-        return (
-            f"{variant.label}: the shortest round trip gets {variant.near_mbit:.1f} Mbit/s, the"
-            f" longest {variant.far_mbit:.1f}: {variant.ratio:.1f} times as much; their RTTs, with"
-            f" the queue, differ {variant.model_ratio:.1f} times"
+        title = "The flow with the longest round trip gets nothing"
+        if variant.far_mbit:
+            title = (
+                f"The flow with the shortest round trip gets {variant.ratio:.1f} times the rate of"
+                " the flow with the longest"
+            )
+        return title, (
+            f"{variant.label} · {variant.near_mbit:.1f} and {variant.far_mbit:.1f} Mbit/s · the"
+            f" longest RTT, with the queue, is {variant.model_ratio:.1f} times the shortest"
         )
     if isinstance(variant, Crowd):
-        return (
-            f"{variant.label} share {variant.mbit:.1f} Mbit/s: from {variant.least_mbit:.1f} to"
-            f" {variant.most_mbit:.1f} each, Jain's index {variant.jain:.2f}"
+        least, most = variant.least_mbit, variant.most_mbit
+        title = "The slowest flow gets nothing"
+        if variant.flows == 1:
+            title = "One flow has the line to itself"
+        elif least:
+            title = f"The fastest flow gets {most / least:.1f} times the rate of the slowest"
+        return title, (
+            f"{variant.label} share {variant.mbit:.1f} Mbit/s, {least:.1f} to {most:.1f} each ·"
+            f" Jain's index {variant.jain:.2f}"
         )
-    if isinstance(variant, Contest):
-        rates = " and ".join(f"{flow.mbit:.1f}" for flow in variant.run.flows)
-        return f"{variant.label}: {rates} Mbit/s, a round trip of {variant.rtt_ms:.0f} ms"
-    return f"{variant.label}: {variant.mbit:.1f} Mbit/s, a ping takes {variant.probe_ms:.0f} ms"
+    note = f"{variant.label}: {variant.mbit:.1f} Mbit/s"
+    if isinstance(variant, Bloat):
+        title = grouped(f"Next to the transfer, a ping takes {variant.probe_ms:,.0f} ms")
+        return title, grouped(f"{note}, a ping takes {variant.probe_ms:,.0f} ms")
+    title = f"With {variant.controls} alone, a round trip takes {variant.rtt_ms:.0f} ms"
+    if len(variant.run.flows) > 1:
+        slow, fast = sorted(variant.run.flows, key=lambda flow: flow.mbit)
+        title = f"{fast.congestion} gets the whole line, and {slow.congestion} gets nothing"
+        if slow.mbit:
+            title = (
+                f"{fast.congestion} gets {fast.mbit / slow.mbit:.1f} times the rate of"
+                f" {slow.congestion}"
+            )
+    rates = " and ".join(f"{flow.mbit:.1f}" for flow in variant.run.flows)
+    return title, f"{variant.label}: {rates} Mbit/s, a round trip of {variant.rtt_ms:.0f} ms"
 
 
 def _draw(

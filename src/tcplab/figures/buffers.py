@@ -12,7 +12,7 @@ from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import throughput_mbit
-from tcplab.tables import count
+from tcplab.tables import count, grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,10 +97,9 @@ def buffer_limits(result: Limits, *, reveal: bool = True) -> Picture:
     right = sum(_agrees(variant.case, variant.verdict) for variant in result.variants)
     title = "Which bound does the data in flight meet?"
     if reveal:
-        title += (
-            f" The kernel's numbers name the limit of {right} of {len(result.variants)}"
-            " slow transfers"
-        )
+        many = len(result.variants)
+        which = "each slow transfer" if right == many else f"{right} of {many} slow transfers"
+        title = f"The kernel's numbers name the limit of {which}"
     numbers = table(result)
     if not reveal:
         numbers = replace(numbers, columns=[c for c in numbers.columns if c.key != "verdict"])
@@ -145,10 +144,14 @@ def zero_window(result: ZeroWindow) -> Picture:
     _byte_ticks(axes.yaxis)
     canvas.legend(figure)
     title = (
-        f"A receiver that does not read closes its window after {result.accepted_bytes:,} bytes;"
-        f" the sender asks {count(len(probes), 'time')}, and goes on when it hears of room"
+        "A receiver that does not read closes its window, and the sender"
+        f" {'keeps asking' if probes else 'waits'} until it opens"
     )
-    return Picture(figure, title, table(result))
+    note = (
+        f"closed after {grouped(f'{result.accepted_bytes:,}')} bytes ·"
+        f" {count(len(probes), 'window probe')}"
+    )
+    return Picture(figure, title, table(result), note)
 
 
 @drawn
@@ -173,13 +176,17 @@ def autotuning(result: Autotuning) -> Picture:
     canvas.legend(figure, data)
     best = max(shown, key=lambda variant: variant.mbit)
     fixed = [variant for variant in shown if variant.requested_bytes is not None]
-    title = f"At {longest:g} ms, {_buffer_name(best.requested_bytes)}: {best.mbit:.0f} Mbit/s"
+    best_name = _buffer_name(best.requested_bytes)
+    title = f"The fastest of these is {best_name}"
+    note = f"RTT {longest:g} ms · {best_name}: {best.mbit:.0f} Mbit/s"
     if fixed and best.requested_bytes is None:
         worse = max(fixed, key=lambda variant: variant.mbit)
-        title += (
-            f"; the best fixed size, SO_RCVBUF {worse.requested_bytes:,}: {worse.mbit:.0f} Mbit/s"
+        title = (
+            f"{best_name.capitalize()} carries {best.mbit / worse.mbit:.1f} times as much as the"
+            " best fixed size"
         )
-    return Picture(figure, title, table(result))
+        note += f" · {_buffer_name(worse.requested_bytes)}: {worse.mbit:.0f} Mbit/s"
+    return Picture(figure, title, table(result), note)
 
 
 def _buffer_name(requested: int | None) -> str:
@@ -204,11 +211,16 @@ def bufferbloat(result: Queues) -> Picture:
     canvas.legend(figure, ncols=1)
     short = min(result.variants, key=lambda variant: variant.most_rtt_ms)
     long = max(result.variants, key=lambda variant: variant.most_rtt_ms)
+    alike = max(short.mbit, long.mbit) < 1.1 * min(short.mbit, long.mbit)
     title = (
-        f"Nearly the same throughput ({short.mbit:.1f} and {long.mbit:.1f} Mbit/s), but a round"
-        f" trip of {short.rtt_ms:.0f} ms ({short.label}) or {long.rtt_ms:.0f} ms ({long.label})"
+        f"A round trip takes up to {long.rtt_ms / short.rtt_ms:.1f} times as long, at"
+        f" {'nearly the same' if alike else 'another'} throughput"
     )
-    return Picture(figure, title, table(result))
+    note = " · ".join(
+        f"{variant.label}: {variant.rtt_ms:.0f} ms, {variant.mbit:.1f} Mbit/s"
+        for variant in (short, long)
+    )
+    return Picture(figure, title, table(result), note)
 
 
 # ---- drawing -------------------------------------------------------------------------------------

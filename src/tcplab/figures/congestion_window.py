@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from tcplab.experiments import table
@@ -14,7 +15,7 @@ from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import goodput_mbyte_s
-from tcplab.tables import count
+from tcplab.tables import count, grouped
 
 __all__ = ["loss_rates", "lost_segments", "transfer_sizes"]
 
@@ -47,11 +48,15 @@ def transfer_sizes(result: Sizes) -> Picture:
     axes.set(xlabel="data (bytes, logarithmic)", ylabel="Mbit/s")
     canvas.legend(figure)
     middle = rows[len(rows) // 2]
-    title = (
-        f"{middle['data_bytes']:,} bytes at {middle['mbit']:.3g} of {result.rate_mbit:g} Mbit/s:"
+    fast = [row["data_bytes"] for row in rows if row["mbit"] >= whole / 2]
+    title = "Each of these transfers gets less than half of the link's rate"
+    if fast:
+        title = grouped(f"A transfer gets half of the link's rate only from {min(fast):,} bytes on")
+    note = grouped(
+        f"{middle['data_bytes']:,} bytes: {middle['mbit']:.3g} of {result.rate_mbit:g} Mbit/s,"
         f" {count(middle['round_trips'], 'round trip')} of {result.rtt_ms:g} ms"
     )
-    return Picture(figure, title, table(result))
+    return Picture(figure, title, table(result), note)
 
 
 @drawn
@@ -65,10 +70,19 @@ def lost_segments(result: Losses) -> Picture:
     )
     figure = draw_rows([row.lost for row in rows], panel, characters=12)
     slowest = max(rows, key=lambda row: row.took_ms)
-    title = f"The same {result.provenance['segments']} segments take {rows[0].took_ms:.0f} ms"
-    if slowest is not rows[0]:
-        title += f"; losing {slowest.lost}, {slowest.took_ms:.0f} ms"
-    return Picture(figure, title, table(result))
+    fastest = min(rows, key=lambda row: row.took_ms)
+    title = f"The transfer takes {slowest.took_ms:.0f} ms"
+    ends = [fastest]
+    if slowest is not fastest:
+        ends.append(slowest)
+        title = (
+            f"The transfer takes up to {slowest.took_ms / fastest.took_ms:.1f} times as long,"
+            " depending on which segments are lost"
+        )
+    note = f"{result.provenance['segments']} segments · " + ", ".join(
+        f"{row.took_ms:.0f} ms (lost: {row.lost})" for row in ends
+    )
+    return Picture(figure, title, table(result), note)
 
 
 def _way_out(loss: Loss) -> Style:
@@ -120,8 +134,7 @@ def loss_rates(result: LossRates) -> Picture:
     axes.set(xlabel="the formula (Mbit/s, logarithmic)", ylabel="measured (Mbit/s, logarithmic)")
     canvas.legend(figure)
     apart = [row["times_formula"] for row in rows]
-    title = (
-        f"Over {len(rows)} paths with random loss the rate is {min(apart):.2f} to"
-        f" {max(apart):.2f} times what the formula of 1997 says"
-    )
-    return Picture(figure, title, table(result))
+    factor = math.ceil(10 * max(*apart, *(1 / times for times in apart))) / 10
+    title = f"With random loss, the rate is within a factor of {factor:g} of the formula"
+    note = f"{len(rows)} paths: {min(apart):.2f} to {max(apart):.2f} times the formula of 1997"
+    return Picture(figure, title, table(result), note)

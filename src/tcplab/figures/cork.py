@@ -12,7 +12,7 @@ from tcplab.figures.generic import draw_bars, draw_curves
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
-from tcplab.tables import ms
+from tcplab.tables import count, digits, grouped, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,14 +25,23 @@ def cork_messages(result: Cork) -> Picture:
     rows = some(result.rows())
     by_name = {row["variant"]: row for row in rows}
     writes = result.writes_bytes
-    times = (
-        f"{ms(by_name[name]['ms_per_message'])} {how}"
+    took = {
+        how: by_name[name]["ms_per_message"]
         for name, how in (("default", "without an option"), ("cork", "under a cork"))
         if name in by_name
-    )
-    title = f"A message takes {' and '.join(times)}" if by_name.keys() & {"default", "cork"} else ""
+    }
+    times = " and ".join(f"{ms(value)} {how}" for how, value in took.items())
+    title = f"A message takes {times}" if took else ""
     keys = "ms_per_message", "data_segments_per_message", "calls_per_message"
-    note = f"{len(writes)} writes, {sum(writes):,} bytes, RTT {result.rtt_ms:g} ms"
+    size = grouped(f"{sum(writes):,}")
+    note = f"{len(writes)} writes, {size} bytes, RTT {result.rtt_ms:g} ms"
+    if len(took) == 2:
+        plain, cork = took.values()
+        title = (
+            f"Without an option, a message takes {digits(plain / cork, 2)} times as long as under"
+            " a cork"
+        )
+        note += f" · {times}"
     return draw_bars(result, *keys, title=title, note=note)
 
 
@@ -40,12 +49,14 @@ def forgotten_cork(result: Forgotten) -> Picture:
     """Draw how long a cork that is never removed, or MSG_MORE, holds data, against the RTT."""
     rows = some(result.rows())
     first, last = rows[0], rows[-1]
-    title = (
-        f"A forgotten cork holds for the retransmission timeout: {first['cork_ms']:.0f} ms at an"
-        f" RTT of {first['rtt_ms']:g} ms, {last['cork_ms']:.0f} ms at {last['rtt_ms']:g} ms"
+    title = "A forgotten cork holds data for the retransmission timeout"
+    if last["cork_ms"] > first["cork_ms"]:
+        title += ", which grows with the RTT"
+    note = " · ".join(
+        f"{row['cork_ms']:.0f} ms at an RTT of {row['rtt_ms']:g} ms" for row in (first, last)
     )
     keys = "cork_ms", "more_ms", "model_ms", "manual_ms"
-    return draw_curves(result, "rtt_ms", *keys, title=title)
+    return draw_curves(result, "rtt_ms", *keys, title=title, note=note)
 
 
 @drawn
@@ -60,21 +71,20 @@ def cork_scenarios(result: Scenarios) -> Picture:
     bars.name_rows(axes, names, characters=34)
     axes.set(xlim=(-0.02 * latest, 1.2 * latest), xlabel="ms after the first call")
     canvas.legend(figure)
-    title = _scenarios_finding(result)
-    return Picture(figure, title, table(result))
+    title, note = _scenarios_finding(result)
+    return Picture(figure, title, table(result), note)
 
 
-def _scenarios_finding(result: Scenarios) -> str:
+def _scenarios_finding(result: Scenarios) -> tuple[str, str]:
+    """Return the title and the note of the scripts' figure."""
     pairs = [(variant, segment) for variant in result.variants for segment in variant.segments()]
     late = [pair for pair in pairs if pair[1].reason is Reason.CORK_TIMEOUT]
-    title = f"What {len(pairs)} segments of {len(result.variants)} scripts waited for"
+    note = f"{count(len(pairs), 'segment')} of {count(len(result.variants), 'script')}"
     if not late:
-        return f"{title}: none of them had to wait for the timer"
+        return "No segment had to wait for the timer", note
     scenario, segment = max(late, key=lambda pair: pair[1].waited_ms or 0)
-    return (
-        f"{title}: the longest wait, {ms(segment.waited_ms or 0)} in '{scenario.script}',"
-        " ended with a timer"
-    )
+    title = f"The longest wait, {ms(segment.waited_ms or 0)}, ended with a timer"
+    return title, f"{note} · the longest wait is in '{scenario.script}'"
 
 
 def _waits(axes: Axes, scenario: Scenario, row: int) -> list[float]:

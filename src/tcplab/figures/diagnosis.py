@@ -15,7 +15,7 @@ from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import TITLE, Style
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER
-from tcplab.tables import count, digits, ms
+from tcplab.tables import count, digits, grouped, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,10 +63,11 @@ def symptom(case: Diagnosis) -> Picture:
     unit = " ms" if quantity.endswith("(ms)") else ""
     quantity = quantity.removesuffix(" (ms)")
     title = f"The {quantity} is {case.excess.times:.3g} times what is needed"
-    if case.program != "ticker":  # the ticker has nothing to send most of the time
-        title += f", with up to {ms(case.longest_gap_ms)} without a packet"
     note = f"{case.program}, RTT {case.rtt_ms:g} ms · {quantity} {digits(taken)}{unit}"
-    return Picture(figure, title, case.symptoms(), f"{note}, needed {digits(needed)}{unit}")
+    note += f", needed {digits(needed)}{unit}"
+    if case.program != "ticker":  # the ticker has nothing to send most of the time
+        note += f" · up to {ms(case.longest_gap_ms)} without a packet"
+    return Picture(figure, title, case.symptoms(), note)
 
 
 def _part(case: Diagnosis) -> slice:
@@ -181,11 +182,13 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
     offered = list(zip(at_ms[scaled].tolist(), rows["window"][scaled].tolist(), strict=True))
     window, holds = case.window_bytes, case.bdp_bytes or 0
     most = max(held for _at_ms, held in in_flight)
-    title = f"backup, RTT {case.rtt_ms:g} ms: the link holds {holds:,} bytes, "
+    title = "The receiver allows as much in flight as the link holds, so the link is the limit"
     if window < holds:
-        title += f"but the receiver allows only {window:,.0f} in flight: each round trip they wait"
-    else:
-        title += f"the receiver allows {window:,.0f}: the link is the limit"
+        title = "The receiver allows only a part of what the link holds, so the sender waits"
+    note = grouped(
+        f"backup, RTT {case.rtt_ms:g} ms · the link holds {holds:,} bytes · the receiver allows"
+        f" {window:,.0f}"
+    )
     figure, axes = canvas.new_axes(grid="both")
     steps(axes, in_flight, color=style.BLUE, label="in flight")
     steps(axes, offered, color=style.VERMILION, ls="--", label="the receiver's window")
@@ -194,7 +197,7 @@ def _backup_in_flight(case: Diagnosis) -> Picture:
     axes.set(xlabel="time (ms), the whole run", ylabel="bytes")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     canvas.legend(figure)
-    return Picture(figure, title, case.evidence())
+    return Picture(figure, title, case.evidence(), note)
 
 
 @drawn
@@ -210,12 +213,12 @@ def _one_line(case: Diagnosis) -> Picture:
         if end > 0 and begin < LINE_BYTES:
             cuts.append((max(begin, 0), min(end, LINE_BYTES)))
     calls = case.report.get("system_calls", 0) / case.units
-    title = (
-        f"ticker, RTT {case.rtt_ms:g} ms: a line is {calls:.3g} calls of send and"
-        f" {count(len(cuts), 'segment')} on the wire"
-    )
+    title = f"The program sends a line of text with {count(round(calls), 'call')} of send"
     nodelay = "on" if case.report.get("options", {}).get("nodelay") else "off"
-    note = f"line {number} of the run; a box is a segment; TCP_NODELAY is {nodelay}"
+    note = (
+        f"ticker, RTT {case.rtt_ms:g} ms · line {number} of the run, in"
+        f" {count(len(cuts), 'segment')} · a box is a segment · TCP_NODELAY is {nodelay}"
+    )
     figure, [axes, headers] = canvas.new_panels([1.2, 1], stacked=True)
     axes.set_axis_off()
     axes.set(xlim=(-0.2, LINE_BYTES + 0.2), ylim=(1, 0))

@@ -168,7 +168,9 @@ def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> P
 
 
 @drawn
-def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str = "") -> Picture:
+def draw_curves(
+    result: Tabular, x: str, *keys: str, title: str = "", note: str = "", log: str = ""
+) -> Picture:
     """Draw quantities against another one, as lines for models and as points for measurements.
 
     Keys that begin with "model" or "formula" become lines, and settings become dashed lines. `log`
@@ -199,7 +201,7 @@ def draw_curves(result: Tabular, x: str, *keys: str, title: str = "", log: str =
     axes.set_xlabel(_column(result, x).heading + suffixes[0])
     axes.set_ylabel(_column(result, keys[0]).heading + suffixes[1])
     canvas.legend(figure)
-    return Picture(figure, title or _extremes(result, keys[0]), table(result))
+    return Picture(figure, title or _extremes(result, keys[0]), table(result), note)
 
 
 def _column(result: Tabular, key: str) -> Column:

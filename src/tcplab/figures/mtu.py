@@ -13,7 +13,7 @@ from tcplab.figures.bars import named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import ON_WHITE
 from tcplab.models import TCP_ON_ETHERNET, header_share
-from tcplab.tables import Table, count, digits, ms
+from tcplab.tables import Table, count, digits, grouped, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,25 +47,31 @@ def mtu_sweep(result: Mtu) -> Picture:
     speed.set_title("MB/s: median, minimum to maximum")
     cost.set_title("CPU s per 10⁹ bytes, both ends")
     canvas.legend(figure, speed)
-    finding = _sweep_finding(result)
-    return Picture(figure, finding, result.tables()[0])
+    finding, note = _sweep_finding(result)
+    return Picture(figure, finding, result.tables()[0], note)
 
 
 def _offload_name(offload: bool) -> str:
     return f"offload {'on' if offload else 'off'}"
 
 
-def _sweep_finding(result: Mtu) -> str:
-    parts = []
+def _sweep_finding(result: Mtu) -> tuple[str, str]:
+    """Return the title and the note of the sweep's figure."""
+    titles, notes = [], []
     for offload in sorted({row.offload for row in result.loopback}):
         rows = [row for row in result.loopback if row.offload == offload]
         low, high = (pick(rows, key=lambda row: row.mtu_bytes) for pick in (min, max))
         ratio = statistics.median(high.mb_per_s) / statistics.median(low.mb_per_s)
-        parts.append(
-            f"{'with' if offload else 'without'} offload MTU {high.mtu_bytes} carries"
-            f" {ratio:.1f} × what {low.mtu_bytes} does"
-        )
-    return _sentence(", ".join(parts))
+        how = f"{'with' if offload else 'without'} offload"
+        title = f"{how}, the largest MTU carries {ratio:.1f} times as much as the smallest"
+        if high is low:
+            title = f"{how}, {digits(statistics.median(low.mb_per_s))} MB/s get through"
+        titles.append(_sentence(title))
+        sizes = grouped(f"MTU {high.mtu_bytes:,}")
+        if high is not low:
+            sizes = grouped(f"MTU {high.mtu_bytes:,} carries {ratio:.1f} times {low.mtu_bytes:,}")
+        notes.append(f"{how}: {sizes}")
+    return titles[0], " · ".join(notes)
 
 
 def _mtu_axis(axes: Axes, result: Mtu) -> None:
@@ -100,12 +106,12 @@ def headers(result: Mtu) -> Picture:
     axes.set(xlabel="data in a segment (bytes)", ylabel="data, of what occupies the wire (%)")
     canvas.legend(figure, ncols=1)
     shares = [
-        f"{percent:.1f}\N{NO-BREAK SPACE}% are data with MTU {mtu}"
-        for mtu, percent in percents.items()
+        f"{percent:.1f}\N{NO-BREAK SPACE}% with MTU {mtu}" for mtu, percent in percents.items()
     ]
     best = max(wire, key=lambda row: row.mtu_bytes)
-    finding = f"Of {best.rate_mbit:g} Mbit/s, {', '.join(shares)}"
-    return Picture(figure, finding, result.tables()[1])
+    finding = "The larger the segments, the larger the share of data on the link"
+    note = f"data, of {best.rate_mbit:g} Mbit/s: {', '.join(shares)}"
+    return Picture(figure, finding, result.tables()[1], note)
 
 
 def _measured_shares(axes: Axes, percents: Mapping[int, float]) -> None:
@@ -143,8 +149,8 @@ def path_mtu(result: PathMtu) -> Picture:
     axes.set_xticks([], minor=True)
     axes.set_xlabel("ms after the first segment with data, logarithmic from 0.05 on")
     canvas.legend(figure)
-    finding = _path_finding(result)
-    return Picture(figure, finding, Table(result.columns, result.rows(), finding))
+    finding, note = _path_finding(result)
+    return Picture(figure, finding, Table(result.columns, result.rows(), finding), note)
 
 
 def _path_lane(axes: Axes, case: PathMtuVariant, y: int, path_mtu_bytes: int) -> None:
@@ -166,16 +172,18 @@ def _case_name(case: PathMtuVariant) -> str:
     return f"{case.name}\n({cure})" if cure and cure.split()[0] != case.name else cure or case.name
 
 
-def _path_finding(result: PathMtu) -> str:
+def _path_finding(result: PathMtu) -> tuple[str, str]:
+    """Return the title and the note of the figure of the cases."""
     done = [variant for variant in result.variants if variant.finished]
     stuck = [variant for variant in result.variants if not variant.finished]
-    parts = []
+    titles, notes = [], []
     if done:
-        parts.append(f"{done[0].name}: all data through after {ms(done[0].ms)}")
+        titles.append(f"all data gets through in the case '{done[0].name}'")
+        notes.append(f"{done[0].name}: after {ms(done[0].ms)}")
     if stuck:
-        dropped = stuck[0].dropped
-        parts.append(f"{stuck[0].name}: {count(dropped, 'packet')} dropped, none gets through")
-    return _sentence("; ".join(parts))
+        titles.append(f"the transfer never ends in the case '{stuck[0].name}'")
+        notes.append(f"{stuck[0].name}: {count(stuck[0].dropped, 'packet')} dropped")
+    return _sentence(", but ".join(titles)), " · ".join(notes)
 
 
 def _sentence(text: str) -> str:

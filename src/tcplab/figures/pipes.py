@@ -12,7 +12,7 @@ from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import SMALL, TEXT, Line, Style
 from tcplab.models.copies import STAGES
-from tcplab.tables import Table, count
+from tcplab.tables import Table, count, digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,8 @@ def pipe_rates(result: Pipes) -> Picture:
     axes.locator_params(axis="x", nbins=9)
     axes.set_xlabel("MB/s: median; line: slowest to fastest run")
     canvas.legend(figure)
-    return Picture(figure, _rates_finding(measured), table(result))
+    title, note = _rates_finding(measured)
+    return Picture(figure, title, table(result), note)
 
 
 def _measured(result: Pipes) -> list[Chain]:
@@ -85,17 +86,26 @@ def _name_bars(axes: Axes, chains: Sequence[Chain]) -> None:
     bars.name_rows(axes, folded, characters=36)
 
 
-def _rates_finding(measured: Sequence[Chain]) -> str:
+def _rates_finding(measured: Sequence[Chain]) -> tuple[str, str]:
+    """Return the title and the note of the rates' figure."""
     by_key = {chain.pipeline.key: chain for chain in measured}
-    for slow, fast in (("dd-nc", "warm"), ("dd-netcat", "netcat-warm")):
-        if slow in by_key and fast in by_key:
-            return "; ".join(
-                f"{chain.pipeline.shown}: {chain.median_mb_per_s:,.0f} MB/s with"
-                f" {chain.pipeline.cost.copies} copies of each byte"
-                for chain in (by_key[slow], by_key[fast])
+    for keys in (("dd-nc", "warm"), ("dd-netcat", "netcat-warm")):
+        pair = [by_key[key] for key in keys if key in by_key]
+        if len(pair) == 2:
+            more, fewer = pair
+            times = (fewer.median_mb_per_s or 0) / (more.median_mb_per_s or 1)
+            title = (
+                f"With fewer copies of each byte, {fewer.pipeline.shown} is {times:.1f} times as"
+                f" fast as {more.pipeline.shown}"
             )
+            return title, " · ".join(map(_rate_and_copies, pair))
     best = max(measured, key=lambda chain: chain.median_mb_per_s or 0)
-    return f"{best.pipeline.shown} is the fastest: {best.median_mb_per_s:,.0f} MB/s"
+    return f"{best.pipeline.shown} is the fastest", _rate_and_copies(best)
+
+
+def _rate_and_copies(chain: Chain) -> str:
+    rate = digits(chain.median_mb_per_s or 0)
+    return f"{chain.pipeline.shown}: {rate} MB/s, {count_copies(chain.pipeline)} of each byte"
 
 
 # ---- the CPUs ------------------------------------------------------------------------------------
@@ -125,9 +135,9 @@ def pipe_cpus(result: Pipes) -> Picture:
     axes.set_xlabel("CPUs busy with each program, on average")
     most = max(measured, key=lambda chain: len(chain.cpu_shares))
     title = (
-        f"{len(most.cpu_shares)} processes share {cores} CPUs in {most.pipeline.shown}:"
-        f" together they had {sum(most.cpu_shares):.1f}"
+        f"The programs of {most.pipeline.shown} keep {sum(most.cpu_shares):.1f} CPUs busy together"
     )
+    note = f"{len(most.cpu_shares)} processes share {cores} CPUs"
     rows = [
         (
             chain.pipeline.name,
@@ -141,7 +151,7 @@ def pipe_cpus(result: Pipes) -> Picture:
         for chain in measured
     ]
     headings = ["variant", "share of a CPU, each", "CPUs in all", "bytes per read, each"]
-    return Picture(figure, title, Table.of(headings, rows))
+    return Picture(figure, title, Table.of(headings, rows), note)
 
 
 def _programs(chain: Chain) -> list[str]:
@@ -161,7 +171,8 @@ def copy_path(result: Pipes, key: str) -> Picture:
     figure, [axes, rates] = canvas.new_panels([170, 30 + 28 * len(measured)], stacked=True)
     _draw_path(axes, chain.pipeline)
     _draw_rates(rates, chain, measured)
-    return Picture(figure, _path_finding(chain, measured), table(result))
+    title, note = _path_finding(chain, measured)
+    return Picture(figure, title, table(result), note)
 
 
 def count_copies(pipeline: Pipeline) -> str:
@@ -170,14 +181,16 @@ def count_copies(pipeline: Pipeline) -> str:
     return "1 copy" if copies == 1 else f"{copies} copies"
 
 
-def _path_finding(chain: Chain, measured: Sequence[Chain]) -> str:
-    text = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte"
+def _path_finding(chain: Chain, measured: Sequence[Chain]) -> tuple[str, str]:
+    """Return the title and the note of the figure of a byte's path."""
+    copies = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte"
     others = [variant for variant in measured if variant is not chain]
     if not others or not chain.median_mb_per_s:
-        return text
+        return copies, ""
     ratio = chain.median_mb_per_s / (others[0].median_mb_per_s or chain.median_mb_per_s)
     other = others[0].pipeline
-    return f"{text}, {ratio:.2g} times as fast as {other.shown} with {count_copies(other)}"
+    title = f"{chain.pipeline.name} is {ratio:.2g} times as fast as {other.shown}"
+    return title, f"{copies} · {other.shown}: {count_copies(other)}"
 
 
 def _draw_rates(axes: Axes, drawn: Chain, measured: Sequence[Chain]) -> None:

@@ -12,7 +12,7 @@ from tcplab.figures.generic import Dots, Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import sawtooth_share
-from tcplab.tables import count
+from tcplab.tables import count, digits
 
 __all__ = ["contests", "data_ages", "line_use", "managed_queues"]
 
@@ -42,11 +42,16 @@ def managed_queues(result: Bufferbloat) -> Picture:
     panel = Panel("ms", dots=dots, limits=(min(every) / 2, max(every) * 2.5))
     figure = draw_rows(rates, panel, characters=30)
     slow, fast = (pick(range(len(rows)), key=lambda n: rows[n].probe_ms) for pick in (max, min))
-    title = (
-        f"Behind one long transfer a ping takes {rows[slow].probe_ms:.0f} ms ({names[slow]}) or"
-        f" {rows[fast].probe_ms:.0f} ms ({names[fast]})"
-    )
-    return Picture(figure, title, table(result), same)
+    waits = [f"{rows[n].probe_ms:.0f} ms ({names[n]})" for n in dict.fromkeys((slow, fast))]
+    title = f"Behind one long transfer, a ping takes {waits[0]}"
+    if slow != fast:
+        title = (
+            "Behind one long transfer, a ping takes"
+            f" {digits(rows[slow].probe_ms / rows[fast].probe_ms, 2)} times as long with"
+            f" {names[slow]} as with {names[fast]}"
+        )
+    note = " · ".join(filter(None, [same, f"a ping takes {' or '.join(waits)}"]))
+    return Picture(figure, title, table(result), note)
 
 
 def _apart(labels: list[str]) -> tuple[list[str], str]:
@@ -84,10 +89,12 @@ def line_use(result: RouterBuffers) -> Picture:
     axes.legend(loc="lower right")
     few, many = min(row.flows for row in rows), max(row.flows for row in rows)
     middle = sizes[len(sizes) // 2]
-    title = f"A buffer of {middle:.2g} BDP: {_used(result, few, middle)}"
+    title = note = _used(result, few, middle)
     if many != few:
-        title += f"; {_used(result, many, middle)}"
-    return Picture(figure, title, table(result))
+        more = "more" if result[many, middle].used > result[few, middle].used else "no more"
+        title = f"With a buffer of {middle:.2g} BDP, more flows use {more} of the line"
+        note += f" · {_used(result, many, middle)}"
+    return Picture(figure, title, table(result), f"a buffer of {middle:.2g} BDP: {note}")
 
 
 def _used(result: RouterBuffers, flows: int, bdps: float) -> str:
@@ -113,8 +120,9 @@ def contests(result: Contests) -> Picture:
     )
     figure = draw_rows([row.label for row in rows], panel, characters=36, row=23)
     pairs = [row for row in rows if row.second_mbit is not None]
-    title = "; ".join(_score(extreme) for extreme in _extremes(pairs)) or f"{rows[0].label}, alone"
-    return Picture(figure, title, table(result))
+    extremes = _extremes(pairs)
+    title = _contests_finding(extremes) if extremes else f"{rows[0].label}, alone"
+    return Picture(figure, title, table(result), " · ".join(map(_score, extremes)))
 
 
 def _extremes(pairs: list[Any]) -> list[Any]:
@@ -125,6 +133,15 @@ def _extremes(pairs: list[Any]) -> list[Any]:
     others = [pair for pair in pairs if pair.controls == first.controls and pair is not first]
     apart = sorted(others, key=lambda pair: -abs(pair.first_share - first.first_share))
     return [first, *apart[:1]]
+
+
+def _contests_finding(extremes: list[Any]) -> str:
+    first, second = extremes[0].controls.split(", ")
+    winners = [first if contest.first_share >= 0.5 else second for contest in extremes]
+    if len(set(winners)) > 1:
+        return f"The length of the queue decides whether {winners[0]} or {winners[1]} gets more"
+    loser = second if winners[0] == first else first
+    return f"{winners[0]} gets more of the line than {loser} in each queue"
 
 
 def _score(contest: Any) -> str:
@@ -154,9 +171,10 @@ def data_ages(result: Ages) -> Picture:
     oldest = max(rows, key=lambda row: row.age_ms)
     same = [row for row in rows if row.rtt_ms == oldest.rtt_ms and row.mbit > oldest.mbit / 2]
     fresh = min(same, key=lambda row: row.age_ms)
-    title = (
-        f"With an RTT of {oldest.rtt_ms:g} ms, data is {oldest.age_ms:.0f} ms old when it arrives"
-    )
+    title = f"Data is {oldest.age_ms:.0f} ms old when it arrives"
+    note = f"RTT {oldest.rtt_ms:g} ms · {oldest.option}: {oldest.age_ms:.0f} ms"
     if fresh is not oldest:
-        title += f"; with {fresh.option} {fresh.age_ms:.0f} ms, at {fresh.mbit:.1f} Mbit/s"
-    return Picture(figure, title, table(result))
+        times = f"{oldest.age_ms / fresh.age_ms:.1f}"
+        title = f"With {fresh.option}, data arrives {times} times as fresh"
+        note += f" · {fresh.option}: {fresh.age_ms:.0f} ms, at {fresh.mbit:.1f} Mbit/s"
+    return Picture(figure, title, table(result), note)

@@ -13,7 +13,7 @@ from tcplab.figures.bars import beside, within
 from tcplab.figures.generic import Panel, draw_bars, draw_curves, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
-from tcplab.tables import ms
+from tcplab.tables import count, digits, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,13 +67,12 @@ def waits(result: Commands) -> Picture:
     figure = draw_rows([run.case for run in runs], panel)
     slow = max(runs, key=lambda run: run.ms_per_message)
     fast = min(runs, key=lambda run: run.ms_per_message)
-    title = f"{slow.case}: {slow.explanation.sentence}"
+    title, note = f"{slow.case}: {slow.verdict}", slow.explanation.sentence
     if fast is not slow:
-        title = (
-            f"{ms(slow.ms_per_message)} per message ({slow.case}) or"
-            f" {ms(fast.ms_per_message)} ({fast.case}): {slow.verdict}"
-        )
-    return Picture(figure, title, table(result))
+        times = digits(slow.ms_per_message / fast.ms_per_message, 2)
+        title = f"A message takes {times} times as long with '{slow.case}' as with '{fast.case}'"
+        note = f"{ms(slow.ms_per_message)} or {ms(fast.ms_per_message)} · {slow.verdict}"
+    return Picture(figure, title, table(result), note)
 
 
 def _parts(run: Explained) -> list[tuple[Style, float]]:
@@ -107,11 +106,13 @@ def answers(result: Commands) -> Picture:
     axes.set_xticks([tick for tick in axes.get_xticks() if tick <= widest])
     canvas.legend(figure)
     counts = sorted({len(run.answer()[1]) for run in runs})
-    title = f"The same answer in {' or '.join(map(str, counts))} segments"
+    many = f"{' or '.join(map(str, counts))} segment{'s' * (counts != [1])}"
+    title, note = f"The same answer leaves in {many}", ""
     slow = max(runs, key=lambda run: run.held_ms)
     if slow.held_ms > 1:
-        title += f"; {slow.case} holds it back for {ms(slow.held_ms / slow.messages)}"
-    return Picture(figure, title, table(result))
+        title = f"'{slow.case}' holds the answer back for {ms(slow.held_ms / slow.messages)}"
+        note = f"the same answer in {many}"
+    return Picture(figure, title, table(result), note)
 
 
 def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
@@ -139,10 +140,16 @@ def pipelines(result: Pipelines) -> Picture:
     """Draw commands per second against pipeline length, with the model of one pipeline per RTT."""
     first, last = (some(result.variants)[end] for end in (0, -1))
     title = (
-        f"{first.commands_per_s:,.0f} commands per second in pipelines of {first.pipeline},"
-        f" {last.commands_per_s:,.0f} in pipelines of {last.pipeline}, RTT {first.rtt_ms:g} ms"
+        f"The longest pipeline carries {digits(last.commands_per_s / first.commands_per_s)} times"
+        " as many commands per second as the shortest"
     )
-    return draw_curves(result, "pipeline", "commands_per_s", "model_per_s", title=title, log="xy")
+    note = " · ".join(
+        f"pipelines of {run.pipeline}: {digits(run.commands_per_s)} per second"
+        for run in (first, last)
+    )
+    note = f"RTT {first.rtt_ms:g} ms · {note}"
+    keys = "commands_per_s", "model_per_s"
+    return draw_curves(result, "pipeline", *keys, title=title, note=note, log="xy")
 
 
 def deliveries(result: Deliveries) -> Picture:
@@ -150,7 +157,11 @@ def deliveries(result: Deliveries) -> Picture:
     runs = some(result.variants)
     off, on = runs[0], runs[-1]
     title = (
-        f"{off.case}: {off.delay_ms:.0f} ms and {off.broker_segments} segments;"
-        f" {on.case.rpartition(' ')[2]}: {on.delay_ms:.0f} ms and {on.broker_segments}"
+        f"A reading takes {off.delay_ms / on.delay_ms:.1f} times as long with {off.case} as with"
+        f" {on.case.rpartition(' ')[2]}"
     )
-    return draw_bars(result, "delay_ms", "broker_segments", title=title)
+    note = " · ".join(
+        f"{run.case}: {run.delay_ms:.0f} ms, {count(run.broker_segments, 'segment')}"
+        for run in (off, on)
+    )
+    return draw_bars(result, "delay_ms", "broker_segments", title=title, note=note)

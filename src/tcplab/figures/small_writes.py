@@ -70,7 +70,8 @@ def _draw_rates(result: Records | Quotes, what: str, receiver: str) -> Picture:
     every = [rate for dot in dots for rate in (dot.per_s, dot.published_per_s) if rate]
     limits = (min(every) / 3, max(every) * 8)
     figure = draw_rows(variants, Panel(f"{what} per second", dots=marks, limits=limits))
-    return Picture(figure, _rates_finding(dots, what), table(result))
+    title, note = _rates_finding(dots, what)
+    return Picture(figure, title, table(result), note)
 
 
 def _words(dot: _Dot) -> str:
@@ -78,13 +79,12 @@ def _words(dot: _Dot) -> str:
     return digits(dot.per_s) + microsoft
 
 
-def _rates_finding(dots: Sequence[_Dot], what: str) -> str:
+def _rates_finding(dots: Sequence[_Dot], what: str) -> tuple[str, str]:
+    """Return the title and the note of the rates' figure."""
     slow, fast = min(dots, key=lambda dot: dot.per_s), max(dots, key=lambda dot: dot.per_s)
     receiver = "that delays its ACKs" if slow.receiver == "delaying" else "as Linux is"
-    return (
-        f"From {digits(slow.per_s)} to {digits(fast.per_s)} {what} per second; slowest is"
-        f" '{slow.variant}' with a receiver {receiver}"
-    )
+    title = f"Slowest is '{slow.variant}' with a receiver {receiver}"
+    return title, f"{digits(slow.per_s)} to {digits(fast.per_s)} {what} per second"
 
 
 # ---- the matrix ----------------------------------------------------------------------------------
@@ -100,17 +100,17 @@ def write_matrix(result: WriteMatrix) -> Picture:
         (variant.writes, variant.option, variant.receiver): variant for variant in result.variants
     }
     stalled = [variant for variant in result.variants if variant.stalled]
-    title = (
-        f"{len(stalled)} of {len(cells)} combinations wait for a timer: several small writes, Nagle"
-        " on, and an ACK that is late"
-    )
+    title = "No combination waits for a timer"
+    if stalled:
+        title = "Several small writes, with Nagle on and a late ACK, wait for a timer"
     patterns = list(dict.fromkeys(variant.writes for variant in result.variants))
     columns = list(dict.fromkeys((variant.receiver, variant.option) for variant in result.variants))
     labels = [cells[(writes, columns[0][1], columns[0][0])].label for writes in patterns]
     figure = canvas.new_figure()
     low, high = canvas.body(figure)
     _matrix(figure.add_axes((0, low, 1, high - low)), cells, patterns, labels, columns)
-    note = "ms until the last byte arrived, and segments"
+    waiting = f"{len(stalled)} of {len(cells)} combinations wait"
+    note = f"{waiting} · ms until the last byte arrived, and segments"
     return Picture(figure, title, table(result), note)
 
 

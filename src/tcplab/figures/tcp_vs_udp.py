@@ -13,7 +13,7 @@ from tcplab.figures.bars import beside, named_once
 from tcplab.figures.generic import draw_bars
 from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import Style
-from tcplab.tables import Column, Table, digits
+from tcplab.tables import Column, Table, digits, grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,18 +22,19 @@ __all__ = ["batching", "receive_buffers", "tcp_vs_udp"]
 
 _LOOKS: Final = {"tcp": Style(style.BLUE, "", "TCP"), "udp": Style(style.VERMILION, "//", "UDP")}
 _MARKERS: Final = {"tcp": "o", "udp": "s"}
-_PATHS: Final[Mapping[Server, str]] = {
-    "bsd": "On one machine (MTU 1500)",
-    "localhost": "On one machine (MTU 16384)",
-    "sparc": "Over a wire of 10 Mbit/s",
-    "router": "Through a router to a wire of 10 Mbit/s",
+#: The path to each server for a title, and its figures for the note.
+_PATHS: Final[Mapping[Server, tuple[str, str]]] = {
+    "bsd": ("On one machine", "MTU 1500"),
+    "localhost": ("On one machine", "MTU 16,384"),
+    "sparc": ("Over a slow link", "10 Mbit/s"),
+    "router": ("Through a router to a slow link", "10 Mbit/s"),
 }
 
 
 @drawn
 def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     """Draw published and measured MB/s on a logarithmic axis, with a row per variant."""
-    finding = _tables_finding(result)
+    finding, note = _tables_finding(result)
     sizes = list(dict.fromkeys(variant.write_bytes for variant in result.variants))
     drawn_rows = [[e for e in result.variants if e.write_bytes == size] for size in sizes]
     figure, panels = canvas.new_panels([1] * len(sizes))
@@ -51,49 +52,51 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
         Column("mb_per_s_max", "max", ".4g"),
     )
     table = Table(columns, result.rows(), finding)
-    return Picture(figure, finding, table)
+    return Picture(figure, finding, table, note)
 
 
-def _tables_finding(result: TcpVsUdp) -> str:
+def _tables_finding(result: TcpVsUdp) -> tuple[str, str]:
+    """Return the title and the note of the tables' figure."""
     size = max(variant.write_bytes for variant in result.variants)
-    parts: list[str] = []
+    titles: list[str] = []
+    notes: list[str] = []
     for protocol in ("tcp", "udp"):
         over, under = ("localhost", protocol, size), ("bsd", protocol, size)
         try:
-            ratio = result.ratio(over, under)
+            times = f"{result.ratio(over, under):.1f} times"
         except KeyError:
             continue
+        name = protocol.upper()
+        titles.append(f"{name} is {times} as fast to localhost as to bsd")
         text = f" (published: {published_ratio(over, under):.1f})" if over in PUBLISHED else ""
-        places = "" if parts else " as fast to localhost as to bsd"
-        parts.append(f"{protocol.upper()} is {ratio:.1f} times{places}{text}")
-    return ", ".join(parts) or _pair_finding(result, size)
+        notes.append(f"{name}: {times}{text}")
+    return (titles[0], " · ".join(notes)) if titles else _pair_finding(result, size)
 
 
-def _pair_finding(result: TcpVsUdp, write_bytes: int) -> str:
+def _pair_finding(result: TcpVsUdp, write_bytes: int) -> tuple[str, str]:
     """Compare the protocols on the fastest variant's server, or report only that variant."""
     best = max(result.variants, key=lambda variant: variant.mb_per_s)
-    blocks = f"blocks of {write_bytes:,} bytes"
     try:
         tcp, udp = (result[best.server, protocol, write_bytes] for protocol in ("tcp", "udp"))
     except KeyError:
-        return (
-            f"{_PATHS[best.server]} {best.protocol.upper()} hands over blocks of"
-            f" {best.write_bytes:,} bytes at {digits(best.mb_per_s)} MB/s"
-        )
+        where, path = _PATHS[best.server]
+        title = f"{where}, {best.protocol.upper()} hands over {digits(best.mb_per_s)} MB/s"
+        return title, grouped(f"{path} · blocks of {best.write_bytes:,} bytes")
+    where, path = _PATHS[best.server]
     fast, slow = (udp, tcp) if udp.mb_per_s >= tcp.mb_per_s else (tcp, udp)
-    times = fast.mb_per_s / slow.mb_per_s
-    keys = [(variant.server, variant.protocol, write_bytes) for variant in (fast, slow)]
-    rates = f"{digits(fast.mb_per_s)} and {digits(slow.mb_per_s)} MB/s"
     names = [variant.protocol.upper() for variant in (fast, slow)]
-    text = published_ratio(*keys) if set(keys) <= set(PUBLISHED) else None
-    if f"{times:.1f}" == "1.0":
-        published = f" (published: {names[0]} {text:.2g} times as fast)" if text else ""
-        return f"{_PATHS[fast.server]} both hand over {blocks} equally fast{published}: {rates}"
-    published = f" (published: {text:.2g} times)" if text else ""
-    return (
-        f"{_PATHS[fast.server]} {names[0]} hands over {blocks} {times:.1f} times as fast as"
-        f" {names[1]}{published}: {rates}"
+    times = digits(fast.mb_per_s / slow.mb_per_s, 2)
+    title = f"{where}, {names[0]} hands over data {times} times as fast as {names[1]}"
+    if times == "1":
+        title = f"{where}, TCP and UDP hand over data equally fast"
+    note = (
+        f"{path} · blocks of {grouped(f'{write_bytes:,}')} bytes · {names[0]}"
+        f" {digits(fast.mb_per_s)} MB/s, {names[1]} {digits(slow.mb_per_s)} MB/s"
     )
+    keys = [(variant.server, variant.protocol, write_bytes) for variant in (fast, slow)]
+    if set(keys) <= set(PUBLISHED):
+        note += f" · published: {published_ratio(*keys):.2g} times"
+    return title, note
 
 
 def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
@@ -125,13 +128,15 @@ def _draw_rates(axes: Axes, series: Sequence[TableRow], named: bool) -> None:
 def receive_buffers(result: ReceiveBuffers) -> Picture:
     """Draw how many datagrams are lost for each size of the receive buffer."""
     buffers = result.variants
-    smallest, largest = buffers[0], buffers[-1]
-    finding = (
-        f"Lost on one machine: {_worst(smallest)} of the datagrams if the buffer has room for"
-        f" {smallest.room_datagrams:,}, {_worst(largest)} if it has room for"
-        f" {largest.room_datagrams:,}"
+    finding = "None of these receive buffers lost a datagram"
+    if any(any(buffer.lost) for buffer in buffers):
+        worst = max(buffers, key=lambda buffer: max(buffer.lost) / buffer.sent)
+        finding = f"A receive buffer that is too small loses {_worst(worst)} of the datagrams"
+    note = " · ".join(
+        f"room for {grouped(f'{buffer.room_datagrams:,}')}: {_worst(buffer)} lost"
+        for buffer in buffers[:: max(len(buffers) - 1, 1)]
     )
-    return draw_bars(result, "lost", "drops", title=finding)
+    return draw_bars(result, "lost", "drops", title=finding, note=note)
 
 
 def _worst(buffer: ReceiveBuffer) -> str:
@@ -146,8 +151,7 @@ def batching(result: Batching) -> Picture:
     best = max(
         (row for row in rows if row["variant"].startswith("udp")), key=lambda row: row["mb_per_s"]
     )
-    finding = (
-        f"UDP with {best['bytes_per_call']:,} bytes per call carries {best['times_plain']:.1f}"
-        f" times what it carries with {rows[0]['bytes_per_call']:,}"
-    )
-    return draw_bars(result, "mb_per_s", "cpu_s_per_gb", title=finding)
+    finding = f"With more data per call, UDP carries {best['times_plain']:.1f} times as much"
+    sizes = (grouped(f"{row['bytes_per_call']:,}") for row in (best, rows[0]))
+    note = f"{' instead of '.join(sizes)} bytes per call"
+    return draw_bars(result, "mb_per_s", "cpu_s_per_gb", title=finding, note=note)

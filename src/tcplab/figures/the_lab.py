@@ -12,7 +12,7 @@ from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.sequence_diagram import Diagram, axes_of
 from tcplab.figures.style import Line, Style, look_of
 from tcplab.segments import ACK, FIN, SYN, flag_names
-from tcplab.tables import digits
+from tcplab.tables import count, digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,8 +41,8 @@ def handshake(tour: Connection) -> Picture:
     end_ns = max(max(packet.left_ns, packet.right_ns) for packet in packets)
     data_ns = next((packet.sent_ns for packet in packets if packet.payload_bytes), start_ns)
     title = (
-        f"{len(packets)} packets for ten bytes; the first byte leaves"
-        f" {(data_ns - start_ns) / 1e6:.0f} ms after the SYN, when the SYN ACK is here"
+        f"The first byte leaves {(data_ns - start_ns) / 1e6:.0f} ms after the SYN, when the SYN ACK"
+        " has arrived"
     )
     figure = canvas.new_figure()
     diagram = Diagram(axes_of(figure), ("client", "server"))
@@ -56,7 +56,8 @@ def handshake(tour: Connection) -> Picture:
         diagram.packet(start, end, _LOOKS[packet.kind], text, gid=gid)
     diagram.write_labels()
     parts = {f"packet-{i}": packet.sentence(start_ns) for i, packet in enumerate(packets)}
-    return Picture(figure, title, table(tour), parts=parts)
+    note = f"{count(len(packets), 'packet')} for ten bytes"
+    return Picture(figure, title, table(tour), note, parts=parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +132,12 @@ def capture_loss(result: CaptureLoss) -> Picture:
     rows = result.rows()
     worst = min(rows, key=lambda row: float(row["scapy_share"]))
     recorded = worst["recorder_kept"] / worst["passed"]
-    title = (
-        f"At {digits(worst['sent_per_s'], 2)} packets per second scapy has"
-        f" {100 * worst['scapy_share']:.0f} % of them, the recorder {100 * recorded:.0f} %"
+    title = f"At its worst, scapy captures only {100 * worst['scapy_share']:.0f} % of the packets"
+    if worst["scapy_share"] == 1:
+        title = "scapy captures all packets"
+    note = (
+        f"at {digits(worst['sent_per_s'], 2)} packets per second · the recorder:"
+        f" {100 * recorded:.0f} %"
     )
     figure, axes = canvas.new_axes(grid="y")
     for x, row in enumerate(rows):
@@ -147,7 +151,7 @@ def capture_loss(result: CaptureLoss) -> Picture:
     axes.set_yticks(range(0, 101, 25), [f"{number} %" for number in range(0, 101, 25)])
     axes.set_ylabel("of the packets that passed")
     canvas.legend(figure)
-    return Picture(figure, title, table(result))
+    return Picture(figure, title, table(result), note)
 
 
 def _share(axes: Axes, x: float, share: float, drops: int, look: Style) -> None:

@@ -169,15 +169,16 @@ def test_sweep_names_rule_and_knees() -> None:
 
 
 def test_title_counts_the_recognised_limits() -> None:
-    assert "4 of 4 slow transfers" in MADE["buffer_limits"]().title
+    assert "the limit of each slow transfer" in MADE["buffer_limits"]().title
     wrong = buffers.Limit("network", 1, 1448, 1448, 1448, 0, 0, 0.9, 0, 1)
     assert "0 of 1" in figures.buffer_limits(buffers.Limits([wrong], {})).title
 
 
 def test_closed_window_and_probes_are_labelled() -> None:
     picture = MADE["zero_window"]()
-    assert "closes its window after 14,480 bytes; the sender asks 2 times" in picture.title
-    labels = {text.get_text() for text in texts(picture)}
+    assert "closes its window, and the sender keeps asking" in picture.title
+    assert picture.note == "closed after 14,480 bytes · 2 window probes"
+    labels = {entry.get_text() for entry in texts(picture)}
     assert {"closed for 1440 ms", "220 ms after", "670 ms after"} < labels
     assert [entry["variant"] for entry in picture.table.rows][1] == "the sender asks (window probe)"
     with pytest.raises(ValueError, match="the window never closed"):
@@ -185,20 +186,27 @@ def test_closed_window_and_probes_are_labelled() -> None:
 
 
 def test_autotuning_and_queues_name_best_and_worst() -> None:
-    title = MADE["autotuning"]().title
-    assert "a buffer left to the kernel: 94 Mbit/s" in title
-    assert "SO_RCVBUF 65,536: 16 Mbit/s" in title
-    title = MADE["bufferbloat"]().title
-    assert "25 ms (queue of 1000, SO_RCVBUF 24,576) or 120 ms (queue of 1000)" in title
+    picture = MADE["autotuning"]()
+    assert "carries 5.9 times as much as the best fixed size" in picture.title
+    assert "a buffer left to the kernel: 94 Mbit/s" in picture.note
+    assert "SO_RCVBUF 65,536: 16 Mbit/s" in picture.note
+    picture = MADE["bufferbloat"]()
+    assert picture.title.startswith("A round trip takes up to 4.8 times as long")
+    assert "queue of 1000, SO_RCVBUF 24,576: 25 ms" in picture.note
+    assert "queue of 1000: 120 ms" in picture.note
 
 
 def test_titles_of_the_cork_state_its_times() -> None:
     messages = MADE["cork_messages"]()
-    assert messages.title == "A message takes 40.2 ms without an option and 4.47 ms under a cork"
-    assert messages.note == "2 writes, 200 bytes, RTT 20 ms"
-    assert "205 ms at an RTT of 0 ms, 355 ms at 150 ms" in MADE["forgotten_cork"]().title
+    assert messages.title == "Without an option, a message takes 9 times as long as under a cork"
+    assert messages.note == (
+        "2 writes, 200 bytes, RTT 20 ms · 40.2 ms without an option and 4.47 ms under a cork"
+    )
+    forgotten = MADE["forgotten_cork"]()
+    assert forgotten.title.endswith("which grows with the RTT")
+    assert forgotten.note == "205 ms at an RTT of 0 ms · 355 ms at an RTT of 150 ms"
     picture = MADE["cork_scenarios"]()
-    assert picture.title.endswith("none of them had to wait for the timer")
+    assert picture.title == "No segment had to wait for the timer"
     reasons = [entry["waited_for"] for entry in picture.table.rows]
     assert reasons == ["held by the cork", None, "held by Nagle"]
 

@@ -67,9 +67,9 @@ def test_texts_do_not_overlap(name: str) -> None:
 def test_sweep_compares_offload() -> None:
     picture = PICTURES["sweep"]()
     assert picture.title == (
-        "Without offload MTU 65536 carries 12.6 × what 576 does,"
-        " with offload MTU 65536 carries 1.0 × what 576 does"
+        "Without offload, the largest MTU carries 12.6 times as much as the smallest"
     )
+    assert picture.note.endswith("with offload: MTU 65,536 carries 1.0 times 576")
     assert len(picture.table.rows) == 10
     speed, cost = picture.figure.axes
     for axes in (speed, cost):
@@ -83,7 +83,7 @@ def test_header_shares_are_on_the_derived_curve() -> None:
     curve = dict(zip(x.tolist(), y.tolist(), strict=True))
     assert curve[1] == pytest.approx(100 / 91)
     assert curve[1448] == pytest.approx(100 * 1448 / 1538)
-    assert "94.0 % are data with MTU 1500" in picture.title.replace("\N{NO-BREAK SPACE}", " ")
+    assert "94.0 % with MTU 1500" in picture.note.replace("\N{NO-BREAK SPACE}", " ")
     with pytest.raises(ValueError, match="nothing was measured on the wire"):
         figures.headers(Mtu(sweep().loopback, {}))
 
@@ -91,9 +91,10 @@ def test_header_shares_are_on_the_derived_curve() -> None:
 def test_dropped_segments_have_their_own_mark() -> None:
     picture = PICTURES["paths"]()
     assert picture.title == (
-        "ICMP tells: all data through after 3.20 ms;"
-        " black hole: 10 packets dropped, none gets through"
+        "All data gets through in the case 'ICMP tells', but the transfer never ends in the case"
+        " 'black hole'"
     )
+    assert picture.note == "ICMP tells: after 3.20 ms · black hole: 10 packets dropped"
     [axes] = picture.figure.axes
     marks = {line.get_label(): line.get_marker() for line in axes.lines}
     assert marks["segment that fits MTU 1200"] == "o"

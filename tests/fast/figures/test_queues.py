@@ -25,9 +25,10 @@ def test_title_states_the_longest_and_the_shortest_wait() -> None:
     routers = bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20)
     picture = figures.managed_queues(routers)
     assert_readable(picture)
-    waits = [variant.probe_ms for variant in routers.variants]
-    assert f"{max(waits):.0f} ms" in picture.title
-    assert f"{min(waits):.0f} ms" in picture.title
+    waits = [entry.probe_ms for entry in routers.variants]
+    assert f"{max(waits) / min(waits):.0f} times as long with tail drop" in picture.title
+    assert f"{max(waits):.0f} ms" in picture.note
+    assert f"{min(waits):.0f} ms" in picture.note
 
 
 def test_strips_of_one_router_show_the_bystander_and_the_marks() -> None:
@@ -80,7 +81,8 @@ def test_contests_show_each_rate_and_name_the_most_uneven() -> None:
     (axes,) = picture.figure.axes
     pairs = sum(contest.second_mbit is not None for contest in result.variants)
     assert len(axes.patches) == len(result.variants) + pairs
-    first, second = picture.title.split("; ")
+    assert picture.title == "The length of the queue decides whether bbr or reno gets more"
+    first, second = picture.note.split(" · ")
     assert re.match(r"queue of \d+: \w+ [\d.]+, \w+ [\d.]+ Mbit/s", first)
     assert first.split(":")[0] != second.split(":")[0]
 
