@@ -51,7 +51,8 @@ def transfer_sizes(result: Sizes) -> Picture:
     fast = [row["data_bytes"] for row in rows if row["mbit"] >= whole / 2]
     title = "Each of these transfers gets less than half of the link's rate"
     if fast:
-        title = grouped(f"A transfer gets half of the link's rate only from {min(fast):,} bytes on")
+        size = grouped(f"{min(fast):,}")
+        title = f"The smallest transfer that gets half of the link's rate has {size} bytes"
     note = grouped(
         f"{middle['data_bytes']:,} bytes: {middle['mbit']:.3g} of {result.rate_mbit:g} Mbit/s,"
         f" {count(middle['round_trips'], 'round trip')} of {result.rtt_ms:g} ms"

@@ -118,5 +118,5 @@ def test_figures_state_what_they_show_and_share_the_tables(
     [legend] = picture.figure.legends
     assert "Microsoft's number" in {text.get_text() for text in legend.get_texts()}
     assert picture.table.text() == table(sent).text()
-    assert "quotes per second" in figures.quotes(asked).title
+    assert "quotes per second" in figures.quotes(asked).note
     assert figures.quotes(asked).table.text() == table(asked).text()

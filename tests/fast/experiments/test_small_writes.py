@@ -92,5 +92,5 @@ def test_two_cells_of_forty_wait_for_a_timer() -> None:
         assert matrix[(1448, 100), "default", receiver].segments == (1448, 100)
         assert matrix[(100,), "no_delay", receiver].segments == (100,)
     picture = figures.write_matrix(matrix)
-    assert "2 of 40 combinations wait for a timer" in picture.title
+    assert "2 of 40 combinations wait" in picture.note
     assert len(picture.table.rows) == 40

@@ -36,7 +36,7 @@ def test_ten_bytes_take_ten_packets_and_three_round_trips() -> None:
 def test_handshake_figure_describes_the_packets() -> None:
     tour = connection.measure(rtt_ms=20)
     picture = figures.handshake(tour)
-    assert "packets for ten bytes" in picture.title
+    assert "packets for ten bytes" in picture.note
     assert "from the client: SYN seq 0, MSS 1460" in picture.parts["packet-0"]
     assert picture.table.text() == table(tour).text()
     assert picture.png()[:4] == b"\x89PNG"
@@ -64,9 +64,8 @@ def test_capture_loss_figure_compares_scapy_with_the_recorder() -> None:
     ]
     result = capture_loss.CaptureLoss(watched, {})
     picture = figures.capture_loss(result)
-    assert (
-        picture.title == "At 100,000 packets per second scapy has 40 % of them, the recorder 100 %"
-    )
+    assert picture.title == "At its worst, scapy captures only 40 % of the packets"
+    assert picture.note == "at 100,000 packets per second · the recorder: 100 %"
     assert "no limit" in table(result).text()
     assert result[None].scapy_drops == 600
 
