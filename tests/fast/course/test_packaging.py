@@ -227,6 +227,15 @@ def test_container_runs_as_an_ordinary_user() -> None:
     assert steps[-1] == 'CMD ["make", "lab"]'
 
 
+def test_the_published_book_has_the_linux_of_its_pages() -> None:
+    """`tools/make-book` adds the box "Run it here" only if build/web exists."""
+    jobs = yaml.safe_load((ROOT / ".github/workflows/book.yml").read_text())["jobs"]
+    made = [step.get("run") for step in jobs["web"]["steps"]]
+    assert "web/build" in made
+    [fetched] = [step for step in jobs["build"]["steps"] if "download-artifact" in str(step)]
+    assert fetched["with"]["path"] == "build/web"
+
+
 def test_workflows_are_pinned_and_run_what_is_there() -> None:
     texts = {path: path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml")}
     for path, text in each(texts.items()):
