@@ -35,20 +35,26 @@ export async function start(base, progress) {
     autostart: true,
   });
   let text = "";
-  let answered = null;
+  let answered = () => {};
   emulator.add_listener("serial0-output-byte", (byte) => {
     text += String.fromCharCode(byte);
-    if (byte === 10 && text.replaceAll("\r", "").endsWith("\nEND\n")) answered?.(text.replaceAll("\r", ""));
+    if (byte !== 10 || !/\nEND\r?\n$/.test(text.slice(-6))) return;
+    answered(text.replaceAll("\r", ""));
+    text = "";
   });
   await new Promise((resolve) => emulator.add_listener("emulator-started", resolve));
   return {
     // Run one measurement and return the guest's text.
     async run(request, limit_ms = 60_000) {
-      text = "";
       emulator.serial0_send(`${request}\n`);
       return new Promise((resolve, reject) => {
         const timer = setTimeout(() => reject(new Error(`no answer from the guest within ${limit_ms / 1000} s`)), limit_ms);
-        answered = (answer) => (clearTimeout(timer), resolve(answer));
+        answered = (answer) => {
+          // The guest also answers an earlier request that reached its limit.
+          if (!answer.includes(`BEGIN ${request}\n`)) return;
+          clearTimeout(timer);
+          resolve(answer);
+        };
       });
     },
   };
