@@ -57,10 +57,27 @@ export function median(values) {
   return sorted.length ? sorted[Math.floor(sorted.length / 2)] : NaN;
 }
 
-// Return the most common list.
-function usual(lists) {
-  const alike = (list) => lists.filter((other) => `${other}` === `${list}`).length;
-  return lists.reduce((best, list) => (alike(list) > alike(best) ? list : best));
+const equal = (one, other) => `${one}` === `${other}`;
+
+// Return the most frequent value, and the later one of two, because the emulator is slow at first.
+function usual(values) {
+  const alike = (value) => values.filter((other) => equal(value, other)).length;
+  return values.reduce((best, value) => (alike(value) >= alike(best) ? value : best));
+}
+
+// Return a value with the number of messages that have it unless all have it.
+export function share(value, values) {
+  const alike = values.filter((other) => equal(value, other)).length;
+  return alike === values.length ? `${value}` : `${value} in ${alike} of ${values.length} messages`;
+}
+
+// Return the sizes of the segments in most messages, and the numbers of the messages that have these sizes.
+export function typical(lists) {
+  // A new connection acknowledges at once, so the first message is another case.
+  const later = lists.slice(1);
+  const number = usual(later.map((list) => list.length));
+  const sizes = usual(later.filter((list) => list.length === number));
+  return { sizes, alike: [...lists.keys()].filter((message) => message && equal(lists[message], sizes)) };
 }
 
 // Return what the page shows of a run. `held_ms` of a client's segment is how long its first byte waited for an ACK.
@@ -98,14 +115,14 @@ export function analyse(answer, { bytes: write_bytes, writes: per_message }) {
   const data = all.filter((packet) => packet.client && packet.bytes && !packet.again);
   const of_message = (number) => data.filter((packet) => packet.message === number);
   const numbers = [...Array(messages).keys()];
+  const lists = numbers.map((number) => of_message(number).map((packet) => packet.bytes));
   return {
     packets: all,
     writes: calls,
     messages,
     message_bytes,
-    segments: numbers.map((number) => of_message(number).length),
-    // Leave out the first message, since a new connection acknowledges immediately.
-    sizes: usual(numbers.slice(1).map((number) => of_message(number).map((packet) => packet.bytes))),
+    lists,
+    ...typical(lists),
     again: all.filter((packet) => packet.again).length,
     held_ms: numbers.map((number) => Math.max(...of_message(number).map((packet) => packet.held_ms))),
   };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import re
+import runpy
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -88,7 +89,7 @@ def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any, si
     page.goto(f"{site}/small-writes.html")
     default = run(page, mode="default")
     assert default["segments"].split()[0] == "2"
-    assert default["sizes"] == "2 + 28"
+    assert default["sizes"].split(" in ")[0] == "2 + 28"  # not in all messages on a busy machine
     # The delayed ACK's timer of 40 ms may fire after 36 ms, and emulation may delay it.
     assert 30 < wait_ms(default) < 100
     assert "emulated" in page.inner_text(".run-it-here table")
@@ -98,6 +99,79 @@ def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any, si
     assert run(page, mode="writev")["segments"] == "1"
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= page.viewport_size["width"]
+
+
+def test_a_late_answer_is_not_taken_for_the_next_request_s(page: Any, site: str) -> None:
+    page.goto(f"{site}/cork.html")
+    answers = page.evaluate(
+        """async () => {
+            const { start } = await import("./machine.mjs");
+            const machine = await start(location.href, () => {});
+            const given_up = machine.run("default 15 2 100 1500 8", 1);
+            const answers = [await given_up.catch((error) => error.message)];
+            for (const request of ["writev 4 5 0 1500 8", "writev 4 6 0 1500 8"])
+                answers.push(await machine.run(request));
+            return answers.map((answer) => answer.match(/BEGIN .*|^no answer/m)[0]);
+        }"""
+    )
+    assert answers == ["no answer", "BEGIN writev 4 5 0 1500 8", "BEGIN writev 4 6 0 1500 8"]
+
+
+def test_counts_that_vary_are_shown_with_their_share(page: Any, site: str) -> None:
+    page.goto(f"{site}/small-writes.html")
+    typical = page.evaluate(
+        """async () => {
+            const { typical, share } = await import("./segments.mjs");
+            const lists = [15, 3, 8, 6, 2, 2, 2, 2].map((length) => Array(length).fill(2));
+            const { sizes, alike } = typical(lists);
+            const counts = lists.slice(1).map((list) => list.length);
+            return [sizes, alike, share(sizes.length, counts), share(2, [2, 2])];
+        }"""
+    )
+    assert typical == [[2, 2], [4, 5, 6, 7], "2 in 4 of 7 messages", "2"]
+
+
+def test_the_drawing_shows_a_message_with_the_number_named(page: Any, site: str) -> None:
+    """In the lab the first message has 2 segments too, so the page must blame the emulator."""
+    page.goto(f"{site}/small-writes.html")
+    facts = run(page, mode="default")
+    rows = page.locator(".run-it-here tbody tr", has_text="client → server").all_inner_texts()
+    sent = [row.split("\t")[2] for row in rows]
+    assert " + ".join(bytes_ for bytes_ in sent if bytes_ != "–") == facts["sizes"].split(" in ")[0]
+    if "first message" in facts["segments"]:
+        assert "emulator" in facts["segments"]
+
+
+def test_a_message_too_long_for_the_guest_is_refused(page: Any, site: str) -> None:
+    page.goto(f"{site}/small-writes.html")
+    page.locator("[name=writes]").fill("100")
+    page.locator("[name=bytes]").fill("20000")
+    page.locator(".run-it-here button").press("Enter")
+    page.wait_for_selector(".run-it-here [role=status]:has-text('at most 200,000 bytes')")
+    assert run(page, mode="no_delay", writes="100", bytes="2000")["sizes"]
+
+
+def test_the_box_links_its_licences_and_sources(page: Any, site: str) -> None:
+    page.goto(f"{site}/small-writes.html")
+    links = page.locator(".run-it-here a")
+    texts = [page.request.get(link.evaluate("link => link.href")).text() for link in links.all()]
+    assert len(texts) == 2
+    assert "glibc" in texts[0]
+    assert "Redistribution" in texts[1]
+
+
+def test_a_book_opened_as_a_file_says_that_the_box_needs_a_server(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    tool = runpy.run_path(str(ROOT / "tools/make-book"))
+    (tmp_path / "lessons").mkdir()
+    lesson = tmp_path / "lessons/lesson.html"
+    lesson.write_text(tool["BOX"].format("cork"))
+    with browser.new_context() as context:
+        opened = context.new_page()
+        opened.goto(lesson.as_uri())
+        assert "python -m http.server" in opened.inner_text(".run-it-here")
 
 
 def test_cork_joins_writes_and_a_far_peer_costs_a_round_trip(page: Any, site: str) -> None:
@@ -110,7 +184,7 @@ def test_cork_joins_writes_and_a_far_peer_costs_a_round_trip(page: Any, site: st
 
 def test_segments_follow_the_mtu(page: Any, site: str) -> None:
     page.goto(f"{site}/segments.html")
-    assert run(page)["sizes"] == "1448 + 1448 + 1104"
+    assert run(page)["sizes"].startswith("1448 + 1448 + 1104")
     assert run(page, mtu="m576")["sizes"].startswith("524 + 524")
 
 
