@@ -56,7 +56,7 @@ def _rtt_ms(values: Values) -> float | None:
 
 
 def _filled_s(values: Values, packets: float, packet_s: float) -> float:
-    """Return the time in seconds until so many packets wait, which BBR does not allow."""
+    """Return the time in seconds until this many packets wait in the queue (never with BBR)."""
     path = max(bdp_bytes(values["rate_mbit"], values["rtt_ms"]) / MSS_BYTES / _FIRST_WINDOW, 1)
     slow_start_s: float = values["rtt_ms"] / 1e3 * math.log2(path)
     filling_s: dict[str, float] = {
