@@ -238,8 +238,9 @@ def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
         at = bisect.bisect_left(acks, before.end, key=lambda ack: ack.ack)
         if at == len(acks) or acks[at].payload_bytes or not _are_small(timeline, before, after):
             continue
-        then_ns = after.time_ns - acks[at].time_ns - max(sender_rtt_ns, 0)
-        if acks[at].reason is Reason.ACK_DELAYED_BY_PEER and abs(then_ns) <= _SOON_NS:
+        later_ns = after.time_ns - acks[at].time_ns
+        soon = later_ns >= 0 and abs(later_ns - max(sender_rtt_ns, 0)) <= _SOON_NS
+        if acks[at].reason is Reason.ACK_DELAYED_BY_PEER and soon:
             intervals.append((before.time_ns, after.time_ns))
     return intervals if len(intervals) >= _PATTERN else []
 

@@ -44,6 +44,17 @@ def test_only_repeated_timer_delays_of_acks_are_a_fault(
     assert ("5 of its small segments" in explanation.report()) is is_fault
 
 
+def test_segments_before_the_late_ack_did_not_wait_for_it(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    for number in range(8):
+        talk.segment(0, "PA", 1 + 10 * number, 1, 10, step_ns=40 * MS)
+        if number % 2:
+            talk.segment(1, "A", 1, 11 + 10 * number, step_ns=MS)
+    found = verdict_on(talk, tmp_path)
+    assert "nagle-delayed-ack" not in {finding.cause for finding in found.findings}, found.report()
+
+
 @pytest.mark.parametrize("options", [SCALED, None], ids=["SYNs", "no SYN"])
 def test_a_window_of_unknown_scale_is_never_full(tmp_path: Path, options: list[object]) -> None:
     talk = Talk()
