@@ -59,6 +59,8 @@ _PATTERN: Final = 3
 _TRANSFER_SEGMENTS: Final = 10
 #: Bytes sent this many times in large segments that never arrive indicate a black hole.
 _NEVER_CAME: Final = 3
+#: Messages are written in turn if this share of them is. The machine may delay a call or a packet.
+_IN_TURN: Final = 0.9
 #: Linux starts slow start again after a pause longer than the RTO, which is at least 200 ms.
 _IDLE_NS: Final = 200_000_000
 
@@ -370,6 +372,26 @@ def requests(conversation: Conversation) -> int:
     """Return the number of messages that the client sent."""
     client = conversation.timelines.get("client")
     return client.messages if client else 0
+
+
+def in_turn(conversation: Conversation) -> int:
+    """Return the number of messages if the client wrote each with nothing in flight, or else 0.
+
+    Each of them has to cost a round trip, so they must also have taken that long together.
+    """
+    client = conversation.timelines.get("client")
+    if client is None or not client.writes:
+        return 0
+    began_ns = [write.time_ns for write in client.writes if write.in_message == 1]
+    acked_ns = sorted(segment.acked_ns or 1 << 63 for segment in client.segments)
+    sent_ns = [segment.time_ns for segment in client.segments]
+    alone = sum(
+        bisect.bisect_left(sent_ns, time_ns) <= bisect.bisect_right(acked_ns, time_ns)
+        for time_ns in began_ns
+    )
+    took_ms = _ms(_within(merged(spans(conversation)), [(began_ns[0], 1 << 63)]))
+    lasted = took_ms >= _IN_TURN * len(began_ns) * (client.rtt_ms or 0)
+    return len(began_ns) if lasted and alone >= _IN_TURN * len(began_ns) else 0
 
 
 def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:

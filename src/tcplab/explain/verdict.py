@@ -13,6 +13,7 @@ from tcplab.explain.protocol_window import protocol_window
 from tcplab.explain.shares import (
     Wait,
     black_hole_bytes,
+    in_turn,
     is_behind,
     requests,
     shares,
@@ -33,8 +34,8 @@ LIMIT_MS: Final = 50.0
 #: Pipelining is suggested if this many messages follow each other and each takes a round trip.
 MANY_REQUESTS: Final = 10
 MANY_CONNECTIONS: Final = 5
-#: A connection with at most this many messages was not reused. TLS adds some messages.
-FEW_REQUESTS: Final = 2
+#: Connections with at most this many messages on average were not reused. TLS adds some messages.
+FEW_REQUESTS: Final = 1.5
 TLS_MESSAGES: Final = 2
 #: Shorter round trips cost less than the work of the programs.
 LONG_RTT_MS: Final = 1.0
@@ -336,7 +337,7 @@ class _Judge:
     def _in_flight(self, share: float) -> Finding:
         messages = sum(map(requests, self._conversations))
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
-        most = max(map(requests, self._conversations), default=0)
+        most = max(map(in_turn, self._conversations), default=0)
         title, ms = "round trips", self._total["in-flight"]
         if share >= LIMIT_SHARE and most >= MANY_REQUESTS and rtt_ms >= LONG_RTT_MS:
             return Finding(

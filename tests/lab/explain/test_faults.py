@@ -105,6 +105,18 @@ HEALTHY = {
         lambda _: run.answers("".join(run.RESPONSE)),
         lambda _: run.sends(["hello"], "hello", 8080, "s.setsockopt(socket.IPPROTO_TCP, 3, 0)"),
     ),
+    "requests that do not wait for each other": Healthy(
+        lambda _: run.serves_all(),
+        lambda _: run.pipelines(100, every_s=0.005),
+        rtt_ms=20,
+        limit=False,
+    ),
+    "a pool that is used twice": Healthy(
+        lambda _: run.serves_all(),
+        lambda _: run.uses_a_pool(10, times=2),
+        rtt_ms=20,
+        limit=False,
+    ),
 }
 
 

@@ -232,6 +232,22 @@ def built(folder: Path, name: str, source: str, *compiler: str) -> str:
     return str(program)
 
 
+def serves_all() -> list[str]:
+    """Return a server that answers each request on any number of connections."""
+    return python(
+        """
+        import socket, threading
+        def serve(c):
+            c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while c.recv(99): c.sendall(b"answer")
+            c.close()
+        listener = socket.create_server(("", 8080))
+        while True:
+            threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
+        """
+    )
+
+
 # ---- clients -------------------------------------------------------------------------------------
 
 
@@ -276,6 +292,42 @@ def uploads(size: int, sndbuf: int = 0) -> list[str]:
         """,
         size,
         sndbuf,
+    )
+
+
+def pipelines(count: int, every_s: float) -> list[str]:
+    """Return a client whose second thread sends requests without waiting for the answers."""
+    return python(
+        """
+        import socket, sys, threading, time
+        s = socket.create_connection(("server", 8080))
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        def send():
+            for _ in range(int(sys.argv[1])):
+                s.sendall(b"x" * 79 + b"?")
+                time.sleep(float(sys.argv[2]))
+            s.shutdown(socket.SHUT_WR)
+        threading.Thread(target=send).start()
+        while s.recv(4096): pass
+        """,
+        count,
+        every_s,
+    )
+
+
+def uses_a_pool(connections: int, times: int) -> list[str]:
+    """Return a client that opens connections once and makes a few requests on each."""
+    return python(
+        """
+        import socket, sys
+        pool = [socket.create_connection(("server", 8080)) for _ in range(int(sys.argv[1]))]
+        for _ in range(int(sys.argv[2])):
+            for s in pool:
+                s.sendall(b"ask")
+                s.recv(99)
+        """,
+        connections,
+        times,
     )
 
 
