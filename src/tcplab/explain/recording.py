@@ -221,7 +221,9 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
 
 def _udp_ports(host: Host) -> list[int]:
     """Return the UDP ports bound on the host; only the server can have bound them."""
-    lines = [*host.read("/proc/net/udp").splitlines()[1:]]
+    lines = host.read("/proc/net/udp").splitlines()[1:]
+    with contextlib.suppress(LabError):  # a kernel without IPv6
+        lines += host.read("/proc/net/udp6").splitlines()[1:]
     ports = {int(line.split()[1].rpartition(":")[2], 16) for line in lines}
     return sorted(ports - {0})
 

@@ -106,11 +106,14 @@ def test_a_server_on_localhost_is_told_to_bind_elsewhere(
 
 
 @needs_lab
+@pytest.mark.parametrize("family", ["AF_INET", "AF_INET6"])
 def test_a_udp_server_is_refused_at_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], family: str
 ) -> None:
     monkeypatch.setattr("tcplab.explain.recording._UDP_FIRST_S", 0.1)
-    code = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('', 0)); s.recv(9)"
+    monkeypatch.setattr("tcplab.explain.recording.LISTEN_S", 5.0)
+    code = f"import socket; s = socket.socket(socket.{family}, socket.SOCK_DGRAM);"
+    code += "s.bind(('', 0)); s.recv(9)"
     assert cli.main(["explain", "--server", f'{sys.executable} -c "{code}"', "--", "true"]) == 1
     refusal = r"listens on UDP port \d+ and on no TCP port: only TCP is explained"
     assert re.search(refusal, capsys.readouterr().err)
