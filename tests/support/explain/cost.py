@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import resource
 import shlex
+import sys
 import time
 
 from tests.support.commands import completed
-from tests.support.explain.programs import answers, python, words
+from tests.support.explain.programs import answers, python
 from tests.support.paths import ROOT
 
 CLIENT = """
@@ -33,7 +34,8 @@ print(time.monotonic() - begin)
 
 def main() -> None:
     server = shlex.join(answers("y" * 100))
-    command = [*words("tcplab explain --json --output --server"), server, "--", *python(CLIENT)]
+    explain = [sys.executable, "-m", "tcplab", "explain", "--json", "--output", "--server", server]
+    command = [*explain, "--", *python(CLIENT)]
     begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = completed(command, cwd=ROOT, check=True)
     after, took_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - begin
