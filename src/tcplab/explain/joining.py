@@ -25,6 +25,9 @@ _HANDSHAKE: Final = 3
 #: A client sends the SYN again if no answer comes within this time.
 _SYN_TIMEOUT_NS: Final = 1_000_000_000
 
+#: Calls with which a client ends its side of a connection.
+_ENDS: Final = ("close", "shutdown")
+
 #: The client's and the server's end of a connection.
 Ends = tuple[End, End]
 
@@ -141,6 +144,9 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
         room -= len(looked_at)
         joined.append(_explained(recorded, ends, looked_at, peer_rows, turn))
         joined[-1].packets = len(rows)
+    if any(one.timelines for one in joined):
+        for unused in (one for one in joined if not one.timelines):
+            unused.given_up_ns = None  # a spare connection waits for no one
     return joined, missing
 
 
@@ -183,9 +189,12 @@ def _explained(
         if log is not None and (socket := _socket(log, local, other, turn)) is not None:
             result.sockets[side] = socket
     if (asking := result.sockets.get("client")) is not None:
-        closed = rows["time_ns"][(rows["direction"] == 0) & (rows["flags"] & (FIN | RST) != 0)]
+        is_silent = not ((rows["direction"] == 1) & (rows["payload_bytes"] > 0)).any()
+        # A client does not wait for a first answer once the server has closed the connection.
+        may_end = (rows["direction"] == 0) | is_silent
+        closed = rows["time_ns"][may_end & (rows["flags"] & (FIN | RST) != 0)]
         end_ns = int(closed.min()) if len(closed) else recorded.span_ns[1]
-        result.given_up_ns = _given_up_ns(asking, end_ns)
+        result.given_up_ns = _given_up_ns(asking, end_ns, is_silent)
     views = {"client": (rows, peer), "server": (peer if peer is not None else rows, None)}
     if peer is not None:
         views["server"] = (peer, rows)
@@ -224,20 +233,24 @@ def _socket(log: CallLog, local: End, peer: End, turn: int) -> SocketCalls | Non
     return same[turn] if turn < len(same) else None
 
 
-def _given_up_ns(socket: SocketCalls, end_ns: int) -> int | None:
-    """Return when a client gave up on an answer, or None if it was not waiting for one.
+def _given_up_ns(socket: SocketCalls, end_ns: int, is_silent: bool) -> int | None:
+    """Return when a client gave up on its server, or None if it was not waiting for it.
 
     A client was waiting if it tried to read after its last write, or if it had received an answer
-    earlier.
+    earlier. A client that polls reads only what has arrived. If its server never sent a byte, it
+    counts as waiting, unless it had been writing for longer than it would have waited.
     """
-    writes = [i for i, call in enumerate(socket.calls) if call.name in HANDS_OVER]
-    if not writes:
+    calls = socket.calls
+    writes = [i for i, call in enumerate(calls) if call.name in HANDS_OVER]
+    later = calls[writes[-1] + 1 :] if writes else calls
+    closed_ns = next((call.time_ns for call in later if call.name in _ENDS), end_ns)
+    if writes and (calls[writes[-1]].read or any(call.name == "read" for call in later)):
+        return max(closed_ns, calls[-1].time_ns)
+    if not is_silent:
         return None
-    later = socket.calls[writes[-1] + 1 :]
-    if not (any(call.name == "read" for call in later) or socket.calls[writes[-1]].read):
-        return None
-    ends = (call.time_ns for call in later if call.name in ("close", "shutdown"))
-    return max(next(ends, end_ns), socket.calls[-1].time_ns)
+    first, last = (calls[writes[i]].time_ns if writes else socket.seen_ns for i in (0, -1))
+    until_ns = min(closed_ns, end_ns)
+    return until_ns if until_ns - last >= last - first else None
 
 
 def _timeline(

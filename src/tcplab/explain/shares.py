@@ -284,13 +284,18 @@ def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
     """Return whether a reader was busy elsewhere for at least half of the time in `waited`.
 
     A read that finds data returns immediately. If the next read finds data too, the program did
-    something else in between.
+    something else in between. A first read that finds data came late as well.
     """
+    reads = [call for call in reader.calls if call.name == "read"]
+    if not reads:
+        return not any(call.read for call in reader.calls)
     away = [
         (call.time_ns, after.time_ns)
-        for call, after in pairwise(call for call in reader.calls if call.name == "read")
+        for call, after in pairwise(reads)
         if call.unread and after.unread
     ]
+    if reads[0].unread:
+        away.append((reader.seen_ns, reads[0].time_ns))
     shut = merged(waited)
     return _ms(_within(merged(away), shut)) >= 0.5 * _ms(shut)
 
@@ -347,6 +352,7 @@ def spans(conversation: Conversation) -> list[Interval]:
     """
     client, server = conversation.timelines.get("client"), conversation.timelines.get("server")
     result = [handshake] if (handshake := conversation.handshake_ns) else []
+    given_up_ns = conversation.given_up_ns
     writes = client.writes if client is not None else ()
     if server is not None and server.segments and handshake:
         first = server.segments[0]
@@ -358,9 +364,11 @@ def spans(conversation: Conversation) -> list[Interval]:
         messages = client.message_spans_ns()
         last = writes[-1].message
         answered = any(mark.message == last and mark.name in ENDS_MESSAGE for mark in client.marks)
-        if not answered and (given_up_ns := conversation.given_up_ns) is not None:
+        if not answered and given_up_ns is not None:
             messages[last] = messages[last][0], max(messages[last][1], given_up_ns)
         return _within(merged([*result, *messages.values()]), [conversation.looked_at_ns])
+    if handshake and client is None and server is None and given_up_ns is not None:
+        result.append((handshake[1], given_up_ns))
     for timeline in (client, server):
         if timeline is not None and timeline.segments:
             end_ns = max(segment.acked_ns or segment.time_ns for segment in timeline.segments)

@@ -219,8 +219,11 @@ class _Judge:
             )
         text = f"the {side}'s data waited for room in the {reader}'s window"
         if behind and socket is not None:
-            unread = max(call.unread for call in socket.calls)
-            text += f", which had up to {unread} unread bytes"
+            unread = max((call.unread for call in socket.calls), default=0)
+            read = (
+                f"which had up to {unread} unread bytes" if unread else "of which no read is known"
+            )
+            text += f", {read}"
         fix = f"let the {reader} read sooner, or in a separate thread" if behind else ""
         if socket is None:
             fix = f"let the {reader} read sooner; if it does, give it a larger receive buffer"

@@ -8,9 +8,10 @@ import pytest
 from tests.support.timeline.explained import explain_evidence
 from tests.support.timeline.made_up import ack, capture, data, handshake, ns
 
-from tcplab.explain.joining import Conversation
+from tcplab.explain.joining import Conversation, _given_up_ns
 from tcplab.explain.verdict import findings
-from tcplab.programs import Event
+from tcplab.programs import Event, SocketCalls
+from tcplab.programs.calls import Call
 from tcplab.segments import SegmentArray
 
 CLIENT, SERVER = ("10.0.0.1", 40_000), ("10.0.0.2", 5001)
@@ -22,6 +23,15 @@ def conversation(rows: SegmentArray, log: list[Event] | None = None, **more: Any
     if (rows[rows["direction"] == 1]["payload_bytes"] > 0).any():
         timelines["server"] = explain_evidence(None, rows, connection=0, sender="server")
     return Conversation(CLIENT, SERVER, rows, len(rows), timelines, **more)
+
+
+def socket(*calls: tuple[float, str], **counts: int) -> SocketCalls:
+    """Return a socket with these calls, at which the kernel's counts were the same."""
+    usual = {name: 0 for name in Call.__slots__ if name not in ("time_ns", "name", "pid")} | counts
+    made = [Call(ns(time_ms), name, 1, **usual) for time_ms, name in calls]
+    return SocketCalls(
+        1, 1, CLIENT, SERVER, False, False, 46_080, 131_072, 1448, "reno", ns(0), made
+    )
 
 
 def requests(every_ms: float, *, count: int = 40, rtt_ms: float = 20) -> Conversation:
@@ -55,3 +65,30 @@ def test_only_requests_in_turn_cost_a_round_trip_each(every_ms: float, cause: st
 def test_connections_that_are_used_again_are_no_limit(count: int, cause: str) -> None:
     several = [requests(20.5, count=count) for _ in range(10)]
     assert cause in {finding.cause for finding in findings(several)}
+
+
+@pytest.mark.parametrize(
+    ("calls", "until_ms"),
+    [
+        ([(0, "write"), (2000, "close")], 2000),
+        ([(2000, "close")], 2000),
+        ([(0, "write")], 2500),
+        ([(0, "write"), (900, "write"), (1000, "close")], None),
+        ([(0, "write"), (900, "write"), (901, "read"), (1000, "close")], 1000),
+    ],
+    ids=["a request", "a banner", "until the end", "a stream", "a stream with an answer"],
+)
+def test_a_client_that_polls_waits_for_a_silent_server(
+    calls: list[tuple[float, str]], until_ms: float | None
+) -> None:
+    expected = None if until_ms is None else ns(until_ms)
+    assert _given_up_ns(socket(*calls), ns(2500), is_silent=True) == expected
+    if all(name != "read" for _time, name in calls):
+        assert _given_up_ns(socket(*calls), ns(2500), is_silent=False) is None
+
+
+def test_the_time_until_a_banner_that_never_comes_is_the_servers() -> None:
+    rows = capture(handshake())
+    waiting = Conversation(CLIENT, SERVER, rows, len(rows), given_up_ns=ns(2000))
+    [longest] = [finding for finding in findings([waiting]) if finding.share > 0.9]
+    assert (longest.cause, round(longest.ms)) == ("server", 2000)

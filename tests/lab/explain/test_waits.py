@@ -47,6 +47,22 @@ CASES = {
         "server",
         "none",
     ),
+    "a first answer that never comes to a client that polls": Case(
+        ACCEPT + "c.recv(9); time.sleep(99)",
+        CONNECT + "s.settimeout(1); s.sendall(b'ask'); s.recv(1)",
+        "server",
+        "none",
+    ),
+    "a banner that never comes": Case(
+        ACCEPT + "time.sleep(99)", CONNECT + "s.settimeout(1); s.recv(9)", "server", "none"
+    ),
+    "an upload that nobody reads": Case(
+        ACCEPT + "time.sleep(99)",
+        CONNECT + "s.settimeout(1)\nwhile True: s.sendall(bytes(100_000))",
+        "receive-window",
+        "limit",
+        "let the server read sooner",
+    ),
     "a server that speaks first": Case(
         ACCEPT + "time.sleep(0.5); c.sendall(b'220'); c.recv(9); c.sendall(b'250')",
         CONNECT + "s.recv(9); s.sendall(b'EHLO'); s.recv(9)",
@@ -171,6 +187,9 @@ def test_verdict_names_cause_and_fix(name: str) -> None:
 def test_waiting_for_the_server_is_counted() -> None:
     for name, least_ms in (
         ("an answer that never comes", 900),
+        ("a first answer that never comes to a client that polls", 900),
+        ("a banner that never comes", 900),
+        ("an upload that nobody reads", 900),
         ("a server that speaks first", 450),
         ("one read that waits for both parts of an answer", 150),
     ):
