@@ -20,6 +20,7 @@ from tcplab.explain.shares import (
     waits,
 )
 from tcplab.explain.small_segments import small_segments
+from tcplab.models import Reason
 from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
 
@@ -101,6 +102,7 @@ class _Judge:
             "accept-queue": self._accept_queue,
             "slow-start-after-idle": self._slow_start_after_idle,
             "protocol-window": self._protocol_window,
+            "congestion-window": self._congestion_window,
             "in-flight": self._in_flight,
             "handshake": self._handshake,
         }
@@ -337,6 +339,26 @@ class _Judge:
             " busy",
         )
 
+    def _congestion_window(self, share: float) -> Finding:
+        cause = "congestion-window"
+        lost = any(
+            segment.reason is Reason.RETRANSMISSION
+            for timeline in self._timelines()
+            for segment in timeline.segments
+        )
+        fix = "keep connections open, because their window stays large while they are busy"
+        if lost and len(self._conversations) == 1:
+            fix = "find where the path drops packets, because each loss makes the window smaller"
+        return Finding(
+            cause,
+            self._limit(cause, share),
+            share,
+            self._total[cause],
+            "slow start and the congestion window",
+            "as many segments were in flight as the congestion window allows",
+            f"{fix}; send less",
+        )
+
     def _in_flight(self, share: float) -> Finding:
         messages = sum(map(requests, self._conversations))
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
@@ -489,11 +511,6 @@ _PLAIN: Final = {
         "the rate of the link",
         "segments waited in the queue of the link",
         "",
-    ),
-    "congestion-window": (
-        "slow start and the congestion window",
-        "as many segments were in flight as the congestion window allows",
-        "keep connections open, because their window stays large while they are busy; send less",
     ),
     "unknown": ("something that is not in the record", "see the missing evidence below", ""),
     "server": (

@@ -92,3 +92,23 @@ def test_the_time_until_a_banner_that_never_comes_is_the_servers() -> None:
     waiting = Conversation(CLIENT, SERVER, rows, len(rows), given_up_ns=ns(2000))
     [longest] = [finding for finding in findings([waiting]) if finding.share > 0.9]
     assert (longest.cause, round(longest.ms)) == ("server", 2000)
+
+
+def lossy(count: int = 60, rtt_ms: float = 40) -> Conversation:
+    """Return an upload in which each segment waits for an ACK, and the fifth is sent again."""
+    rows, time_ms, events = handshake(rtt_ms), 0.0, [Event(ns(0), "write", 1448 * count)]
+    for number in range(count):
+        rows.append(data(time_ms + 0.01, 1448 * number, 1448))
+        if number == 5:
+            time_ms += 240
+            rows.append(data(time_ms, 1448 * number, 1448, is_retransmission=True))
+        time_ms += rtt_ms
+        rows.append(ack(time_ms, 1448 * (number + 1)))
+    return conversation(capture(rows), events)
+
+
+def test_no_connection_with_losses_is_kept_open() -> None:
+    [limit] = [one for one in findings([lossy()]) if one.cause == "congestion-window"]
+    assert limit.kind == "limit"
+    assert "drops packets" in limit.fix
+    assert "keep connections open" not in limit.fix
