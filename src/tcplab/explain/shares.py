@@ -296,8 +296,8 @@ def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
     ]
     if reads[0].unread:
         away.append((reader.seen_ns, reads[0].time_ns))
-    shut = merged(waited)
-    return _ms(_within(merged(away), shut)) >= 0.5 * _ms(shut)
+    shut = merged(waited) or [(reads[0].time_ns, reads[-1].time_ns)]
+    return bool(away) and _ms(_within(merged(away), shut)) >= 0.5 * _ms(shut)
 
 
 def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
@@ -416,15 +416,21 @@ def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
 
 
 def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
-    """Move unexplained time, or time in flight, to the limits for which the kernel counted time."""
-    for socket in conversation.sockets.values():
+    """Move unexplained time, or time in flight, to the limits for which the kernel counted time.
+
+    With a receive buffer of fixed size, the time of the congestion window is moved as well. Losses
+    hide how far the peer's window was used, but the kernel knows it.
+    """
+    for side, socket in conversation.sockets.items():
+        reader = conversation.sockets.get("server" if side == "client" else "client")
+        is_fixed = reader is not None and reader.fixed("rcvbuf") is not None
         counts = (
-            ("send-buffer", [call.sndbuf_limited_us for call in socket.calls]),
-            ("receive-window", [call.rwnd_limited_us for call in socket.calls]),
+            ("send-buffer", ("unknown", "in-flight"), "sndbuf_limited_us"),
+            ("receive-window", ("unknown", "congestion-window")[: 1 + is_fixed], "rwnd_limited_us"),
         )
-        for cause, limited_us in counts:
-            limited_ms = max(limited_us, default=0) / 1000
-            for source in ("unknown", "in-flight") if cause == "send-buffer" else ("unknown",):
+        for cause, sources, count in counts:
+            limited_ms = max((getattr(call, count) for call in socket.calls), default=0) / 1000
+            for source in sources:
                 moved = min(max(limited_ms - total[cause], 0), total[source])
                 total[cause] += moved
                 total[source] -= moved

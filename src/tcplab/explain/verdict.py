@@ -284,6 +284,12 @@ class _Judge:
                 if wait.cause == cause:
                     total[number, wait.side] += wait.end_ns - wait.start_ns
         if not total:  # the kernel counted the time, but no packet shows it
+            for number, conversation in enumerate(self._conversations):
+                for side, socket in conversation.sockets.items():
+                    total[number, side] = max(
+                        (call.rwnd_limited_us for call in socket.calls), default=0
+                    )
+        if not total:
             return self._conversations[0], "client"
         number, side = total.most_common(1)[0][0]
         return self._conversations[number], side

@@ -112,3 +112,15 @@ def test_no_connection_with_losses_is_kept_open() -> None:
     assert limit.kind == "limit"
     assert "drops packets" in limit.fix
     assert "keep connections open" not in limit.fix
+
+
+@pytest.mark.parametrize("is_fixed", [True, False])
+def test_the_kernel_knows_when_a_fixed_buffer_was_the_limit(is_fixed: bool) -> None:
+    upload = lossy()
+    upload.sockets["client"] = socket((0, "write"), (2600, "close"), rwnd_limited_us=2_000_000)
+    upload.sockets["server"] = socket((0, "read"), (2590, "read"))
+    if is_fixed:
+        upload.sockets["server"].options.append((ns(0), "rcvbuf", 32_768))
+    verdict = findings([upload])[0]
+    assert verdict.cause == ("fixed-receive-buffer" if is_fixed else "congestion-window")
+    assert round(verdict.ms, -2) == 2000 or not is_fixed
