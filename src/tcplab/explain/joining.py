@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, permutations
 from typing import Final
@@ -144,10 +144,31 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
         room -= len(looked_at)
         joined.append(_explained(recorded, ends, looked_at, peer_rows, turn))
         joined[-1].packets = len(rows)
-    if any(one.timelines for one in joined):
-        for unused in (one for one in joined if not one.timelines):
-            unused.given_up_ns = None  # a spare connection waits for no one
+    last_ns = [int(data["time_ns"][-1]) if len(data := _data(one)) else 0 for one in joined]
+    for i, one in enumerate(joined):
+        if _is_spare(one, [*filter(None, last_ns[:i] + last_ns[i + 1 :])]):
+            one.given_up_ns = None
     return joined, missing
+
+
+def _data(conversation: Conversation) -> SegmentArray:
+    data: SegmentArray = conversation.rows[conversation.rows["payload_bytes"] > 0]
+    return data
+
+
+def _is_spare(conversation: Conversation, others_ns: Sequence[int]) -> bool:
+    """Return whether a client worked on other connections instead of waiting on this one.
+
+    `others_ns` are the times of the last data on the other connections. A client that made a read
+    call was waiting in any case.
+    """
+    socket, given_up_ns = conversation.sockets.get("client"), conversation.given_up_ns
+    if socket is None or given_up_ns is None or not others_ns:
+        return False
+    if any(call.name == "read" for call in socket.calls):
+        return False
+    data = _data(conversation)
+    return not len(data) or max(others_ns) > (int(data["time_ns"][-1]) + given_up_ns) // 2
 
 
 def _by_ends(segments: SegmentArray) -> Mapping[Ends, list[SegmentArray]]:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.timeline.explained import explain_evidence
 from tests.support.timeline.made_up import ack, capture, data, handshake, ns
 
-from tcplab.explain.joining import Conversation, _given_up_ns
+from tcplab.explain.joining import Conversation, _given_up_ns, _is_spare
 from tcplab.explain.verdict import findings
 from tcplab.programs import Event, SocketCalls
 from tcplab.programs.calls import Call
@@ -124,3 +124,28 @@ def test_the_kernel_knows_when_a_fixed_buffer_was_the_limit(is_fixed: bool) -> N
     verdict = findings([upload])[0]
     assert verdict.cause == ("fixed-receive-buffer" if is_fixed else "congestion-window")
     assert round(verdict.ms, -2) == 2000 or not is_fixed
+
+
+@pytest.mark.parametrize(
+    ("other_ms", "is_spare"),
+    [(1900, True), (100, False), (None, False)],
+    ids=["busy on another connection", "another one is done", "alone"],
+)
+def test_a_client_that_works_on_another_connection_does_not_wait(
+    other_ms: float | None, is_spare: bool
+) -> None:
+    rows = capture([*handshake(), data(0, 0, 3), ack(1, 3)])
+    silent = Conversation(CLIENT, SERVER, rows, len(rows), given_up_ns=ns(2000))
+    silent.sockets["client"] = socket((0, "write"), (2000, "close"))
+    busy_ns = [] if other_ms is None else [ns(other_ms)]
+    assert _is_spare(silent, busy_ns) is is_spare
+    silent.sockets["client"] = socket((0, "write"), (1, "read"), (2000, "close"))
+    assert not _is_spare(silent, busy_ns)
+
+
+def test_a_connection_without_data_is_spare_if_another_one_has_some() -> None:
+    rows = capture(handshake())
+    unused = Conversation(CLIENT, SERVER, rows, len(rows), given_up_ns=ns(2000))
+    unused.sockets["client"] = socket((2000, "close"))
+    assert _is_spare(unused, [ns(100)])
+    assert not _is_spare(unused, [])
