@@ -138,5 +138,5 @@ def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any
     """Run an experiment, and add its name and the hosts' commands to the provenance."""
     with started_commands() as commands:
         result = function(*args, **kwargs)
-    added = {"experiment": name, "commands": list(commands)}
+    added = {"experiment": name, "host_commands": list(commands)}
     return replace(result, provenance=added | dict(result.provenance))

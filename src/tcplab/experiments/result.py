@@ -68,5 +68,5 @@ def table(result: Tabular) -> Table:
     """
     origin = result.provenance
     notes = recorded_note(origin), wire_note(origin), origin.get("left_out")
-    commands = "\n".join(origin.get("commands", ()))
+    commands = "\n".join(origin.get("host_commands", ()))
     return Table(result.columns, result.rows(), " ".join(filter(None, notes)), commands)

@@ -35,15 +35,15 @@ def test_segments_calls_and_json_of_each_variant() -> None:
 @pytest.mark.needs_lab
 def test_result_names_each_command_with_its_host() -> None:
     result = small_writes.measure(MESSAGES, variants=["default", "cork"])
-    started = [command.split() for command in result.provenance["commands"]]
-    assert len({*result.provenance["commands"]}) == len(started)
+    started = [command.split() for command in result.provenance["host_commands"]]
+    assert len({*result.provenance["host_commands"]}) == len(started)
     clients = [words for words in started if words[1] == "tcp_nodelay_client"]
     assert [words[:6] for words in clients] == [
         ["client$", "tcp_nodelay_client", "10.0.0.2", "PORT", str(MESSAGES), mode]
         for mode in ("default", "cork")
     ]
     assert any(words[:2] == ["server$", "tcp_nodelay_server"] for words in started)
-    assert all("/tmp" not in command for command in result.provenance["commands"])
+    assert all("/tmp" not in command for command in result.provenance["host_commands"])
 
 
 def test_on_loopback_the_table_says_that_nothing_was_recorded() -> None:
