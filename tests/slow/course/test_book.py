@@ -109,7 +109,7 @@ HARMLESS = {
     ("sendfile", "times_less_cpu", 4.0),
     ("diagnosis", "ticker_segments", 39.0),  # bytes of a line
     ("diagnosis", "backup_percent", 16.0),  # minutes of a section
-    ("records-and-quotes", "unbuffered_late_acks_nodelay", 45.0),  # minutes of the lesson
+    ("records-and-quotes", "unbuffered_late_acks", 50.0),  # minutes of the lesson
     ("slow-start", "after_pause", 10.0),  # the initial window
     ("loss", "probe_cwnd", 40.0),  # the round trip, and a flight
 }
