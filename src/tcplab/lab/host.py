@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 from tcplab.errors import LabError, ParameterError
@@ -40,7 +41,8 @@ def started_commands() -> Iterator[dict[str, None]]:
     try:
         yield collected
     finally:
-        _collectors.remove(collected)
+        # remove() would take an outer collector that has the same commands.
+        _collectors[:] = [other for other in _collectors if other is not collected]
 
 
 def _shown(words: Sequence[str]) -> str:
@@ -51,7 +53,7 @@ def _shown(words: Sequence[str]) -> str:
         if is_port and re.fullmatch(r"\d{4,5}", word):
             shown.append("PORT")
         elif word.startswith(tempfile.gettempdir()):
-            shown.append(os.path.basename(word))  # noqa: PTH119
+            shown.append(Path(word).name)
         else:
             shown.append(word)
     return shlex.join(shown)

@@ -12,6 +12,7 @@ from tests.support.lifetime import processes_with, start_and_kill, until
 from tcplab import Lab, LabError, Loopback
 from tcplab.errors import ParameterError
 from tcplab.lab import program_path
+from tcplab.lab.host import started_commands
 
 
 def test_loopback_runs_commands_and_refuses_the_rest_by_name() -> None:
@@ -65,3 +66,12 @@ def test_bad_parameters_are_named_with_limits(parameters: dict[str, Any], messag
     with pytest.raises(ParameterError, match=message) as caught:
         Lab(**parameters)
     assert "\n" not in str(caught.value)
+
+
+def test_nested_collections_of_commands_end_separately() -> None:
+    with Loopback() as loop, started_commands() as outer:
+        with started_commands() as inner:
+            loop.client.run(["true"])
+        loop.server.run(["true"])
+    assert list(inner) == ["client$ true"]
+    assert list(outer) == ["client$ true", "server$ true"]
