@@ -144,16 +144,11 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
         room -= len(looked_at)
         joined.append(_explained(recorded, ends, looked_at, peer_rows, turn))
         joined[-1].packets = len(rows)
-    last_ns = [int(data["time_ns"][-1]) if len(data := _data(one)) else 0 for one in joined]
+    last_ns = [int(one.rows.data()["time_ns"].max(initial=0)) for one in joined]
     for i, one in enumerate(joined):
         if _is_spare(one, [*filter(None, last_ns[:i] + last_ns[i + 1 :])]):
             one.given_up_ns = None
     return joined, missing
-
-
-def _data(conversation: Conversation) -> SegmentArray:
-    data: SegmentArray = conversation.rows[conversation.rows["payload_bytes"] > 0]
-    return data
 
 
 def _is_spare(conversation: Conversation, others_ns: Sequence[int]) -> bool:
@@ -167,7 +162,7 @@ def _is_spare(conversation: Conversation, others_ns: Sequence[int]) -> bool:
         return False
     if any(call.name == "read" for call in socket.calls):
         return False
-    data = _data(conversation)
+    data = conversation.rows.data()
     return not len(data) or max(others_ns) > (int(data["time_ns"][-1]) + given_up_ns) // 2
 
 
@@ -210,7 +205,7 @@ def _explained(
         if log is not None and (socket := _socket(log, local, other, turn)) is not None:
             result.sockets[side] = socket
     if (asking := result.sockets.get("client")) is not None:
-        is_silent = not ((rows["direction"] == 1) & (rows["payload_bytes"] > 0)).any()
+        is_silent = not len(rows.data("server"))
         # A client does not wait for a first answer once the server has closed the connection.
         may_end = (rows["direction"] == 0) | is_silent
         closed = rows["time_ns"][may_end & (rows["flags"] & (FIN | RST) != 0)]

@@ -415,6 +415,11 @@ def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
     return min(turns)[1] if turns else "server"
 
 
+def limited_us(socket: SocketCalls, count: str) -> int:
+    """Return the latest value of a counter of limited time, such as "rwnd_limited_us"."""
+    return max((getattr(call, count) for call in socket.calls), default=0)
+
+
 def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
     """Move unexplained time, or time in flight, to the limits for which the kernel counted time.
 
@@ -429,7 +434,7 @@ def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
             ("receive-window", ("unknown", "congestion-window")[: 1 + is_fixed], "rwnd_limited_us"),
         )
         for cause, sources, count in counts:
-            limited_ms = max((getattr(call, count) for call in socket.calls), default=0) / 1000
+            limited_ms = limited_us(socket, count) / 1000
             for source in sources:
                 moved = min(max(limited_ms - total[cause], 0), total[source])
                 total[cause] += moved

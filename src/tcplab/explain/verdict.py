@@ -15,6 +15,7 @@ from tcplab.explain.shares import (
     black_hole_bytes,
     in_turn,
     is_behind,
+    limited_us,
     requests,
     shares,
     waits,
@@ -286,9 +287,7 @@ class _Judge:
         if not total:  # the kernel counted the time, but no packet shows it
             for number, conversation in enumerate(self._conversations):
                 for side, socket in conversation.sockets.items():
-                    total[number, side] = max(
-                        (call.rwnd_limited_us for call in socket.calls), default=0
-                    )
+                    total[number, side] = limited_us(socket, "rwnd_limited_us")
         if not total:
             return self._conversations[0], "client"
         number, side = total.most_common(1)[0][0]

@@ -12,7 +12,7 @@ from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import throughput_mbit
-from tcplab.tables import count, grouped
+from tcplab.tables import count, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -148,8 +148,7 @@ def zero_window(result: ZeroWindow) -> Picture:
         f" {'keeps asking' if probes else 'waits'} until it opens"
     )
     note = (
-        f"closed after {grouped(f'{result.accepted_bytes:,}')} bytes ·"
-        f" {count(len(probes), 'window probe')}"
+        f"closed after {plain(result.accepted_bytes)} bytes · {count(len(probes), 'window probe')}"
     )
     return Picture(figure, title, table(result), note)
 

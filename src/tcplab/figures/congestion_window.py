@@ -15,7 +15,7 @@ from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.models import goodput_mbyte_s
-from tcplab.tables import count, grouped
+from tcplab.tables import count, grouped, plain
 
 __all__ = ["loss_rates", "lost_segments", "transfer_sizes"]
 
@@ -51,7 +51,7 @@ def transfer_sizes(result: Sizes) -> Picture:
     fast = [row["data_bytes"] for row in rows if row["mbit"] >= whole / 2]
     title = "Each of these transfers gets less than half of the link's rate"
     if fast:
-        size = grouped(f"{min(fast):,}")
+        size = plain(min(fast))
         title = f"The smallest transfer that gets half of the link's rate has {size} bytes"
     note = grouped(
         f"{middle['data_bytes']:,} bytes: {middle['mbit']:.3g} of {result.rate_mbit:g} Mbit/s,"

@@ -12,7 +12,7 @@ from tcplab.figures.generic import draw_bars, draw_curves
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
-from tcplab.tables import count, digits, grouped, ms
+from tcplab.tables import count, digits, ms, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,12 +33,11 @@ def cork_messages(result: Cork) -> Picture:
     times = " and ".join(f"{ms(value)} {how}" for how, value in took.items())
     title = f"A message takes {times}" if took else ""
     keys = "ms_per_message", "data_segments_per_message", "calls_per_message"
-    size = grouped(f"{sum(writes):,}")
-    note = f"{len(writes)} writes, {size} bytes, RTT {result.rtt_ms:g} ms"
+    note = f"{len(writes)} writes, {plain(sum(writes))} bytes, RTT {result.rtt_ms:g} ms"
     if len(took) == 2:
-        plain, cork = took.values()
+        without, cork = took.values()
         title = (
-            f"Without an option, a message takes {digits(plain / cork, 2)} times as long as under"
+            f"Without an option, a message takes {digits(without / cork, 2)} times as long as under"
             " a cork"
         )
         note += f" · {times}"

@@ -13,7 +13,7 @@ from tcplab.figures.bars import named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import ON_WHITE
 from tcplab.models import TCP_ON_ETHERNET, header_share
-from tcplab.tables import Table, count, digits, grouped, ms
+from tcplab.tables import Table, count, digits, ms, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,9 +67,9 @@ def _sweep_finding(result: Mtu) -> tuple[str, str]:
         if high is low:
             title = f"{how}, {digits(statistics.median(low.mb_per_s))} MB/s get through"
         titles.append(_sentence(title))
-        sizes = grouped(f"MTU {high.mtu_bytes:,}")
+        sizes = f"MTU {plain(high.mtu_bytes)}"
         if high is not low:
-            sizes = grouped(f"MTU {high.mtu_bytes:,} carries {ratio:.1f} times {low.mtu_bytes:,}")
+            sizes = f"{sizes} carries {ratio:.1f} times {plain(low.mtu_bytes)}"
         notes.append(f"{how}: {sizes}")
     return titles[0], " · ".join(notes)
 

@@ -13,7 +13,7 @@ from tcplab.figures.bars import beside, named_once
 from tcplab.figures.generic import draw_bars
 from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import Style
-from tcplab.tables import Column, Table, digits, grouped
+from tcplab.tables import Column, Table, digits, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +81,7 @@ def _pair_finding(result: TcpVsUdp, write_bytes: int) -> tuple[str, str]:
     except KeyError:
         where, path = _PATHS[best.server]
         title = f"{where}, {best.protocol.upper()} hands over {digits(best.mb_per_s)} MB/s"
-        return title, grouped(f"{path} · blocks of {best.write_bytes:,} bytes")
+        return title, f"{path} · blocks of {plain(best.write_bytes)} bytes"
     where, path = _PATHS[best.server]
     fast, slow = (udp, tcp) if udp.mb_per_s >= tcp.mb_per_s else (tcp, udp)
     names = [variant.protocol.upper() for variant in (fast, slow)]
@@ -90,7 +90,7 @@ def _pair_finding(result: TcpVsUdp, write_bytes: int) -> tuple[str, str]:
     if times == "1":
         title = f"{where}, TCP and UDP hand over data equally fast"
     note = (
-        f"{path} · blocks of {grouped(f'{write_bytes:,}')} bytes · {names[0]}"
+        f"{path} · blocks of {plain(write_bytes)} bytes · {names[0]}"
         f" {digits(fast.mb_per_s)} MB/s, {names[1]} {digits(slow.mb_per_s)} MB/s"
     )
     keys = [(variant.server, variant.protocol, write_bytes) for variant in (fast, slow)]
@@ -133,7 +133,7 @@ def receive_buffers(result: ReceiveBuffers) -> Picture:
         worst = max(buffers, key=lambda buffer: max(buffer.lost) / buffer.sent)
         finding = f"A receive buffer that is too small loses {_worst(worst)} of the datagrams"
     note = " · ".join(
-        f"room for {grouped(f'{buffer.room_datagrams:,}')}: {_worst(buffer)} lost"
+        f"room for {plain(buffer.room_datagrams)}: {_worst(buffer)} lost"
         for buffer in buffers[:: max(len(buffers) - 1, 1)]
     )
     return draw_bars(result, "lost", "drops", title=finding, note=note)
@@ -152,6 +152,6 @@ def batching(result: Batching) -> Picture:
         (row for row in rows if row["variant"].startswith("udp")), key=lambda row: row["mb_per_s"]
     )
     finding = f"With more data per call, UDP carries {best['times_plain']:.1f} times as much"
-    sizes = (grouped(f"{row['bytes_per_call']:,}") for row in (best, rows[0]))
+    sizes = (plain(row["bytes_per_call"]) for row in (best, rows[0]))
     note = f"{' instead of '.join(sizes)} bytes per call"
     return draw_bars(result, "mb_per_s", "cpu_s_per_gb", title=finding, note=note)
