@@ -24,7 +24,7 @@ def doctor(*, versions: bool = False) -> int:
     if versions:
         installed = doctor.version_table()
         print(installed.for_terminal())
-        return 0 if all(row["fits"] == "yes" for row in installed.rows) else 1
+        return 0 if all(row["compatible"] == "yes" for row in installed.rows) else 1
     abilities = doctor.capabilities()
     print(doctor.capability_table(abilities).for_terminal())
     for capability in abilities:

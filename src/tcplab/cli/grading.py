@@ -328,7 +328,7 @@ def try_assignment(
         )
         for result in results
     ]
-    print(Table.of(["tried", "expected", "got", "as expected", "by question"], rows))
+    print(Table.of(["attempt", "expected", "points", "as expected", "by question"], rows))
     for result in results:
         for question, message in result.messages.items():
             if not result.as_expected:

@@ -151,10 +151,10 @@ def trial(lesson: str, **results: Any) -> Table:
             {"source": claim["source"], "claim": text, "verdict": verdict, "reason": reason}
         )
     columns = [
-        Column("source", "the text"),
-        Column("claim", "says"),
+        Column("source", "source"),
+        Column("claim", "claim"),
         Column("verdict", "verdict of this run"),
-        Column("reason", "because"),
+        Column("reason", "reason"),
     ]
     return Table(columns, rows)
 

@@ -93,7 +93,7 @@ def capability_table(capabilities: list[Capability]) -> Table:
     rows = [
         (capability.name, usable[capability.ok], capability.finding) for capability in capabilities
     ]
-    return Table.of(["capability", "usable", "here"], rows)
+    return Table.of(["capability", "usable", "finding"], rows)
 
 
 def lesson_table() -> Table:
@@ -103,9 +103,7 @@ def lesson_table() -> Table:
     here = Path.cwd()
     at_hand = any((folder / "lessons").is_dir() for folder in (here, *here.parents))
     caption = "" if at_hand else "To get the lessons and exercises: tcplab quickstart DIRECTORY"
-    return replace(
-        Table.of(["lesson", "title", "mode", "what that means here"], rows), caption=caption
-    )
+    return replace(Table.of(["lesson", "title", "mode", "what runs"], rows), caption=caption)
 
 
 def program_table() -> Table:
@@ -117,7 +115,7 @@ def program_table() -> Table:
     ]
     absent = sorted({package for _name, here, package, _use in rows if here == "NO"})
     caption = f"To install what is missing: apt install {' '.join(absent)}" if absent else ""
-    table = Table.of(["program", "here", "package", "for"], rows)
+    table = Table.of(["program", "installed", "package", "purpose"], rows)
     return replace(table, caption=caption)
 
 
@@ -142,7 +140,7 @@ def version_table() -> Table:
         except PackageNotFoundError:
             here, fits = "not installed", "NO"
         rows.append((wanted.name, str(wanted.specifier), here, fits))
-    return Table.of(["package", "asked for", "here", "fits"], rows)
+    return Table.of(["package", "required", "installed", "compatible"], rows)
 
 
 def _kernel() -> Capability:

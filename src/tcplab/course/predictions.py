@@ -105,8 +105,8 @@ class Predictions:
         ]
         columns = [
             Column("name", "question"),
-            Column("predicted", "you predicted", ".3g"),
-            Column("model", "the model says", ".3g"),
+            Column("predicted", "your prediction", ".3g"),
+            Column("model", "model", ".3g"),
             Column("measured", "measured", ".3g"),
             Column("verdict", "how close"),
         ]

@@ -34,7 +34,7 @@ def progress(course: Path | None = None) -> Table:
         Column("set", "problem set"),
         Column("questions", "questions tried"),
         Column("attempts", "attempts"),
-        Column("points", "points in them"),
+        Column("points", "points"),
     ]
     return Table(columns, rows)
 

@@ -115,10 +115,10 @@ class Explained(Variant):
     server_segments = computed(lambda run: _count(run, "server", "segments"))
     #: Sizes of a typical answer's writes and segments, such as "238 + 200" and "7 × 1448 + 106".
     answer_writes = computed(
-        lambda run: run_lengths(run.answer()[0], _MOST_PARTS), "an answer's writes (bytes)"
+        lambda run: run_lengths(run.answer()[0], _MOST_PARTS), "answer's writes (bytes)"
     )
     answer_segments = computed(
-        lambda run: run_lengths(run.answer()[1], _MOST_PARTS), "its segments (bytes)"
+        lambda run: run_lengths(run.answer()[1], _MOST_PARTS), "answer's segments (bytes)"
     )
     nodelay_set = computed(lambda run: run.options().count(("nodelay", 1)))
     corked = computed(lambda run: run.options().count(("cork", 1)))
@@ -129,11 +129,9 @@ class Explained(Variant):
         return sum(sum(timeline.waited_ms("kernel").values()) for timeline in both)
 
     waited_ms = computed(lambda run: run.explanation.waited_ms)
-    ms_per_message = computed(
-        lambda run: run.waited_ms / max(run.messages, 1), "ms per message", ".2f"
-    )
+    ms_per_message = computed(lambda run: run.waited_ms / max(run.messages, 1), "ms/message", ".2f")
 
-    @derived("what decides")
+    @derived("verdict")
     def verdict(self) -> str:
         verdict = self.explanation.verdict
         return verdict.title if verdict else "nothing was captured"

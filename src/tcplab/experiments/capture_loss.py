@@ -16,7 +16,7 @@ from tcplab.programs import udp_bulk
 _DATAGRAM_BYTES: Final = 58  # payload of a 100-byte frame
 
 
-class Watched(Variant, heading="packets/s"):
+class Watched(Variant, heading="requested (packets/s)"):
     """The packets that scapy and the recorder captured at one rate."""
 
     packets_per_s: int | None  #: requested rate, or None for as fast as possible
@@ -28,18 +28,24 @@ class Watched(Variant, heading="packets/s"):
     sent: int  #: number of datagrams
     sent_s: float  #: time that sending took
 
-    sent_per_s = computed(lambda watched: watched.sent / watched.sent_s, "reached", ",.0f")
+    sent_per_s = computed(lambda watched: watched.sent / watched.sent_s, "sent (packets/s)", ",.0f")
 
-    passed: int = column("passed", ",d")  #: packets on the interface, counted by the recorder
-    scapy_kept: int = column("scapy has", ",d")
-    scapy_drops: int = column("scapy's drops", ",d")  #: packets that scapy was too slow to capture
+    passed: int = column(
+        "packets passed", ",d"
+    )  #: packets on the interface, counted by the recorder
+    scapy_kept: int = column("captured by scapy", ",d")
+    scapy_drops: int = column(
+        "dropped by scapy", ",d"
+    )  #: packets that scapy was too slow to capture
 
-    scapy_share = computed(lambda watched: watched.scapy_kept / watched.passed, "share", ".0%")
+    scapy_share = computed(
+        lambda watched: watched.scapy_kept / watched.passed, "scapy's share", ".0%"
+    )
     recorder_kept = computed(
-        lambda watched: watched.passed - watched.recorder_drops, "recorder has", ",d"
+        lambda watched: watched.passed - watched.recorder_drops, "captured by recorder", ",d"
     )
 
-    recorder_drops: int = column("recorder's drops", ",d")
+    recorder_drops: int = column("dropped by recorder", ",d")
     scapy_s: float  #: time from the start of sending until scapy had delivered its last packet
     warning: str  #: tcplab's warning about lost packets, or empty
 

@@ -32,7 +32,7 @@ class Connection(Exchanged):
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".2f"),
         Column("from", "from"),
-        Column("variant", "what"),
+        Column("variant", "flags"),
         Column("seq", "seq", "d"),
         Column("ack", "ack", "d"),
         Column("payload_bytes", "data (bytes)", "d"),

@@ -20,10 +20,10 @@ class FullLink(Variant, heading="link", label="{0.rate_mbit:g} Mbit/s"):
 
     rate_mbit: float
     bytes: int
-    model_mb_per_s: float = column("computed (MB/s)", ".2f")
+    model_mb_per_s: float = column("model (MB/s)", ".2f")
     mb_per_s: float = column("measured (MB/s)", ".2f")
 
-    share = computed(lambda case: case.mb_per_s / case.model_mb_per_s, "measured / computed", ".1%")
+    share = computed(lambda case: case.mb_per_s / case.model_mb_per_s, "measured / model", ".1%")
 
     mib_per_s = computed(lambda case: case.mb_per_s * 1e6 / 2**20, "measured (MiB/s)", ".2f")
 
@@ -32,7 +32,7 @@ class FullLink(Variant, heading="link", label="{0.rate_mbit:g} Mbit/s"):
     retransmissions: int
 
     verdict = computed(
-        lambda case: "carries it" if case.share >= 0.95 else "is too slow, or busy", "the machine"
+        lambda case: "keeps up" if case.share >= 0.95 else "is too slow, or busy", "this machine"
     )
 
 

@@ -27,12 +27,12 @@ class Pause(Variant, key=("pause_ms", "restarts")):
 
     pause_ms: float = column("pause (ms)", "g")
     restarts: bool = column("tcp_slow_start_after_idle", show=on_off)
-    rto_ms: float = column("timeout (ms)", ".0f")  #: the sender's RTO before the pause
-    cwnd_before: int = column("cwnd before it", "d")
-    flights_before: tuple[int, ...] = column("segments per flight before", show=plus)
-    flights_after: tuple[int, ...] = column("after", show=plus)
-    before_ms: float = column("took before (ms)", ".0f")  #: time until the ACK of the last byte
-    after_ms: float = column("after (ms)", ".0f")
+    rto_ms: float = column("RTO (ms)", ".0f")  #: the sender's RTO before the pause
+    cwnd_before: int = column("cwnd before", "d")
+    flights_before: tuple[int, ...] = column("flights before (segments)", show=plus)
+    flights_after: tuple[int, ...] = column("flights after (segments)", show=plus)
+    before_ms: float = column("time before (ms)", ".0f")  #: time until the ACK of the last byte
+    after_ms: float = column("time after (ms)", ".0f")
 
     @property
     def label(self) -> str:

@@ -31,14 +31,14 @@ class Lossy(
 
     mbit: float = column("Mbit/s", ".1f")
     #: Rate by the formula of Mathis et al. for random loss, or the link's goodput if that is lower.
-    formula_mbit: float = column("the formula (Mbit/s)", ".1f")
+    formula_mbit: float = column("formula (Mbit/s)", ".1f")
 
     times_formula = computed(
         lambda case: case.mbit / case.formula_mbit, "measured / formula", ".2f"
     )
 
     segments: int = column("segments", ",d")
-    retransmissions: int = column("sent again", ",d")
+    retransmissions: int = column("retransmissions", ",d")
 
 
 class LossRates(Result[Lossy]):

@@ -42,13 +42,13 @@ class Loss(Exchanged, Variant):
 
     lost: Lost = column("lost")
     took_ms: float = column("took (ms)", ".0f")  #: time from the first segment to the ACK of all 70
-    sent_again: int = column("sent again", "d")
-    sack_acks: int = column("ACKs with a gap", "d")  #: ACKs with SACK blocks (RFC 2018)
-    recoveries: int = column("recoveries by SACK", "d")  #: counter TCPSackRecovery
-    probes: int = column("probes of the tail", "d")  #: counter TCPLossProbes (RFC 8985)
+    sent_again: int = column("retransmissions", "d")
+    sack_acks: int = column("ACKs with SACK", "d")  #: ACKs with SACK blocks (RFC 2018)
+    recoveries: int = column("SACK recoveries", "d")  #: counter TCPSackRecovery
+    probes: int = column("tail loss probes", "d")  #: counter TCPLossProbes (RFC 8985)
     timeouts: int = column("timeouts", "d")  #: counter TCPTimeouts
-    cwnd_after: int = column("cwnd then", "d")  #: window once all 70 are acknowledged
-    cwnd_later: int = column("cwnd after more", "d")  #: window after the further segments
+    cwnd_after: int = column("cwnd after transfer", "d")  #: window once all 70 are acknowledged
+    cwnd_later: int = column("cwnd after more data", "d")  #: window after the further segments
     exchange: Exchange[None]
 
 

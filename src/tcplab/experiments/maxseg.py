@@ -31,15 +31,15 @@ class MaxSegVariant(Variant, heading="variant"):
     set_bytes: int | None = column(
         "set to", "d"
     )  #: value set with setsockopt() before connect(), or None if it was not set
-    before_bytes: int = column("before connect", "d")
-    connected_bytes: int = column("connected", "d")  #: value right after connect()
+    before_bytes: int = column("before connect()", "d")
+    connected_bytes: int = column("after connect()", "d")  #: value right after connect()
     end_bytes: int = column("at the end", "d")  #: value once all data has arrived
-    syn_bytes: int = column("own SYN", "d")  #: the MSS option in the client's SYN
-    peer_syn_bytes: int = column("peer's SYN", "d")
+    syn_bytes: int = column("MSS in own SYN", "d")  #: the MSS option in the client's SYN
+    peer_syn_bytes: int = column("MSS in peer's SYN", "d")
     sent_bytes: int = column("largest sent", "d")  #: largest payload of a segment at the client
     arrived_bytes: int = column("largest arrived", "d")  #: largest payload at the server
 
-    @derived("what 'connected' said")
+    @derived("value after connect()")
     def verdict(self) -> str:
         """The answer right after connect(), compared with what the path carried."""
         if self.connected_bytes == self.arrived_bytes:

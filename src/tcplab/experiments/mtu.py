@@ -130,14 +130,14 @@ class Mtu(Result[LoopbackMtu | WireMtu]):
         Column("offload", "offload", is_setting=True),
         Column("derived_mss_bytes", "MTU − 52", "d"),
         Column("mss_bytes", "MSS", "d"),
-        Column("syn_mss_bytes", "in the SYN", "d"),
+        Column("syn_mss_bytes", "MSS in the SYN", "d"),
         Column("largest_captured_bytes", "largest captured", "d"),
         Column("header_percent", "headers (%)", ".2f"),
         Column("segments_per_mb", "segments/MB", ".0f"),
         Column("mb_per_s_min", "MB/s min", ".5g"),
         Column("mb_per_s", "median", ".5g"),
         Column("mb_per_s_max", "max", ".5g"),
-        Column("model_mb_per_s", "derived", ".5g"),
+        Column("model_mb_per_s", "model (MB/s)", ".5g"),
         Column("cpu_s_per_gb", "CPU s/GB", ".2f"),
     )
 

@@ -37,14 +37,14 @@ _SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h
 class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms"):
     """Records written as fast as the socket takes them, measured in the second half of the run."""
 
-    option: Option = column("the sender's queue")
+    option: Option = column("sender's queue limit")
     rtt_ms: float = column("RTT (ms)", "g")
     mbit: float = column("Mbit/s", ".2f")
     unsent_bytes: float = column("unsent (bytes)", ",.0f")  #: median
-    in_flight_bytes: float = column("in flight", ",.0f")  #: median
+    in_flight_bytes: float = column("in flight (bytes)", ",.0f")  #: median
     age_ms: float = column("age at arrival (ms)", ".0f")  #: median time from write() to the reader
-    most_age_ms: float = column("95th percentile", ".0f")
-    model_age_ms: float = column("the model", ".0f")  #: prediction by Little's law
+    most_age_ms: float = column("95th percentile (ms)", ".0f")
+    model_age_ms: float = column("model (ms)", ".0f")  #: prediction by Little's law
 
 
 Ages: TypeAlias = Result[Aged]

@@ -18,7 +18,7 @@ class CacheStep(Variant):
 
     action: str = column("step")
     cached_share: float = column("in the page cache", ".0%")  #: share that mincore(2) reports
-    mb_per_s: float | None = column("read at (MB/s)", ".0f", default=None)
+    mb_per_s: float | None = column("read rate (MB/s)", ".0f", default=None)
 
 
 @experiment("page-cache", on_loopback=True)

@@ -54,13 +54,13 @@ class PathMtuVariant(Variant, heading="variant"):
 
     outcome = computed(lambda case: "all arrived" if case.finished else "gave up", "outcome")
 
-    ms: float = column("after (ms)", ".1f")  #: time until the last ACK, or the time limit
+    ms: float = column("took (ms)", ".1f")  #: time until the last ACK, or the time limit
 
     first_bytes = computed(
-        lambda case: case.sent[0].bytes if case.sent else None, "first segment", "d"
+        lambda case: case.sent[0].bytes if case.sent else None, "first segment (bytes)", "d"
     )
 
-    @derived("largest that arrived", "d")
+    @derived("largest arrived (bytes)", "d")
     def largest_arrived_bytes(self) -> int | None:
         return max((segment.bytes for segment in self.sent if segment.fits), default=None)
 
@@ -73,9 +73,11 @@ class PathMtuVariant(Variant, heading="variant"):
     icmp = computed(lambda case: len(case.icmp_ms), "ICMP messages", "d")
 
     icmp_mtu_bytes: int | None = column("MTU in ICMP", "d")
-    dropped: int = column("too long, dropped", "d")  #: number of packets, counted by the link
+    dropped: int = column("dropped (too long)", "d")  #: number of packets, counted by the link
 
-    again = computed(lambda case: sum(segment.again for segment in case.sent), "sent again", "d")
+    again = computed(
+        lambda case: sum(segment.again for segment in case.sent), "retransmissions", "d"
+    )
 
     cure: str = column("fix", show=lambda cure: cure or None)  #: the fix as a command, or empty
 

@@ -51,7 +51,7 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
 
     published_quotes_per_s = computed(
         lambda case: _TWO_PUBLISHED_PER_S if case.key == ("two", "delaying") else None,
-        "MSDN's",
+        "published",
         "g",
     )
 
@@ -63,7 +63,9 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
     median_exchange_ms = computed(
         lambda case: statistics.median(case.exchange_ms()), "exchange (ms)", ".3f"
     )
-    longest_exchange_ms = computed(lambda case: max(case.exchange_ms()), "longest (ms)", ".1f")
+    longest_exchange_ms = computed(
+        lambda case: max(case.exchange_ms()), "longest exchange (ms)", ".1f"
+    )
 
     def exchange_ms(self) -> list[float]:
         """Return the ms from each send of requests to the last of its quotes, in order."""

@@ -149,13 +149,13 @@ class Pipelined(Explained, key="pipeline"):
     """A run of redis-benchmark with a given pipeline length."""
 
     columns = (
-        Column("pipeline", "commands in a pipeline", "d"),
-        Column("server_reads", "server: reads", "d"),
-        Column("server_writes", "writes", "d"),
-        Column("client_segments", "client: segments", "d"),
-        Column("commands_per_s", "commands per second", ",.0f"),
-        Column("model_per_s", "the model says", ",.0f"),
-        Column("verdict", "what decides"),
+        Column("pipeline", "commands per pipeline", "d"),
+        Column("server_reads", "server's reads", "d"),
+        Column("server_writes", "server's writes", "d"),
+        Column("client_segments", "client's segments", "d"),
+        Column("commands_per_s", "commands/s", ",.0f"),
+        Column("model_per_s", "model (commands/s)", ",.0f"),
+        Column("verdict", "verdict"),
     )
 
     pipeline: int  #: number of commands sent before the client waits for an answer
@@ -236,10 +236,10 @@ class Delivered(Explained, key="nodelay"):
 
     columns = (
         Column("case", "broker"),
-        Column("broker_writes", "its writes to the subscriber", "d"),
+        Column("broker_writes", "writes to the subscriber", "d"),
         Column("broker_segments", "segments", "d"),
-        Column("delay_ms", "a reading's way (ms), mean", ".1f"),
-        Column("longest_ms", "longest", ".1f"),
+        Column("delay_ms", "mean delay (ms)", ".1f"),
+        Column("longest_ms", "longest delay (ms)", ".1f"),
         Column("held_ms", "held (ms)", ".0f"),
     )
 

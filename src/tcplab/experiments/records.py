@@ -35,7 +35,7 @@ _PUBLISHED_PER_S: Final = 5  # rate of unbuffered records
 _RECORD_BYTES: Final = 60  # mean of sizes from 20 to 100
 
 
-class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), heading="sent"):
+class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), heading="method"):
     """One way of sending records, to one kind of receiver."""
 
     mode: RecordMode
@@ -48,7 +48,7 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
 
     records_per_s = computed(lambda case: case.result.records_per_s, "records/s", ",.0f")
 
-    @derived("MSDN's", "g")
+    @derived("published", "g")
     def published_records_per_s(self) -> float | None:
         return _PUBLISHED_PER_S if self.key == ("unbuffered", "delaying") else None
 

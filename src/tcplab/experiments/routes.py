@@ -19,9 +19,9 @@ from tcplab.models import announced_mss_bytes
 class Route(Variant):
     """The path that packets take from the client to an address."""
 
-    to: str = column("from the client to")
+    to: str = column("destination")
     address: str = column("address")
-    interface: str = column("leads through")
+    interface: str = column("interface")
     mtu_bytes: int = column("MTU (bytes)", "d")
     announced_mss_bytes: int = column("MSS in the SYN", "d")  #: MTU − 40 (RFC 9293, 3.7.1)
 

@@ -46,7 +46,7 @@ class Queue(Variant):
         lambda case: statistics.median(case.copied_bytes) / 1e6, "copied (MB)", ".1f"
     )
 
-    @derived("copied bytes per byte", ".2f")
+    @derived("copied / queued", ".2f")
     def copied_per_byte(self) -> float:
         pairs = zip(self.copied_bytes, self.queued_bytes, strict=True)
         return statistics.median(copied / queued for copied, queued in pairs)

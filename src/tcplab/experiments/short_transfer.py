@@ -27,9 +27,11 @@ class Flight(Variant):
     """The segments that leave one after another, until the sender waits for ACKs."""
 
     number: int = column("round trip", "d")  #: number of the flight, from 1
-    start_ms: float = column("begins (ms)", ".1f")  #: time since the SYN
+    start_ms: float = column("start (ms)", ".1f")  #: time since the SYN
     segments: int = column("segments", "d")
-    model_segments: int = column("the model says", "d")  #: 10, then doubled until all data is sent
+    model_segments: int = column(
+        "model (segments)", "d"
+    )  #: 10, then doubled until all data is sent
     bytes: int = column("data (bytes)", ",d")
 
 
@@ -140,10 +142,10 @@ class Sized(Variant):
 
     data_bytes: int = column("data (bytes)", ",d")
     round_trips: int = column("round trips", "d")
-    model_round_trips: int = column("the model says", "d")
+    model_round_trips: int = column("model (round trips)", "d")
     took_ms: float = column("took (ms)", ".0f")
     #: time for slow start, for the rest at the link's rate, and for the last ACK to return
-    model_ms: float = column("the model says (ms)", ".0f")
+    model_ms: float = column("model (ms)", ".0f")
     mbit: float = column("Mbit/s", ".1f")
 
 

@@ -23,11 +23,11 @@ class Reader(Variant, label="{0.read_bytes} bytes"):
 
     read_bytes: int = column("bytes per read", ",d", is_setting=True)
     reads: int = column("reads", ",d")
-    openings: int = column("times the window opened", "d")
+    openings: int = column("window openings", "d")
     #: smallest window that was offered directly after a window of zero
     smallest_window_bytes: int = column("smallest window offered (bytes)", ",d")
     segments: int = column("segments", "d")
-    smallest_segment_bytes: int = column("smallest segment but the last (bytes)", ",d")
+    smallest_segment_bytes: int = column("smallest segment except the last (bytes)", ",d")
 
 
 @experiment("silly-window")

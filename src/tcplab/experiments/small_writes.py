@@ -47,7 +47,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
     ms_per_message = computed(lambda case: case.result.message_us.median / 1e3, "ms/message", ".3f")
     mean_ms_per_message = computed(lambda case: case.result.ms_per_message, "mean", ".3f")
     published_ms_per_message = computed(
-        lambda case: PUBLISHED_MS_PER_MESSAGE.get(case.mode), "Red Hat's mean", ".3f"
+        lambda case: PUBLISHED_MS_PER_MESSAGE.get(case.mode), "published mean", ".3f"
     )
     bytes_per_ms = computed(lambda case: case.result.bytes_per_ms, "bytes/ms", ".2f")
 
@@ -57,7 +57,7 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
         counts = self.segments_per_message()
         return statistics.median(counts) if counts else None
 
-    @derived("of the first", "g")
+    @derived("segments in first message", "g")
     def data_segments_first_message(self) -> int | None:
         counts = self.segments_per_message()
         return counts[0] if counts else None

@@ -30,7 +30,7 @@ class BatchingVariant(Variant):
     """One way of passing the same bytes to the kernel."""
 
     name: str  #: "udp", "udp-gso", "udp-gso-gro", "tcp" or "tcp-large"
-    how: str = column("how")
+    how: str = column("method")
     bytes_per_call: int = column("bytes per call", ",d")
     calls: int = column("calls", ",d")  #: number of calls that send data, in one run
     mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")  #: rate at the sink

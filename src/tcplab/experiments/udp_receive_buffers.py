@@ -25,11 +25,11 @@ class ReceiveBuffer(Variant):
 
     requested_bytes: int = column("SO_RCVBUF (bytes)", ",d")
     granted_bytes: int = column("granted (bytes)", ",d")  #: twice the request, up to a limit
-    room_datagrams: int = column("room for (datagrams)", ",d")  #: number held if nothing is read
+    room_datagrams: int = column("room (datagrams)", ",d")  #: number held if nothing is read
     sent: int = column("sent", ",d", is_setting=True)  #: datagrams per run, to a fast sink
     lost: Sequence[int] = spread("min", "lost", "max", ",d")
     #: datagrams per run that the sink's kernel dropped because the buffer was full
-    drops: Sequence[int] = column("buffer was full (median)", ",.0f", show=statistics.median)
+    drops: Sequence[int] = column("dropped, buffer full (median)", ",.0f", show=statistics.median)
 
     @derived("lost elsewhere", ",d")
     def lost_elsewhere(self) -> int:

@@ -54,7 +54,7 @@ class Pattern(Variant, heading="writes (bytes)"):
         return plus(self.writes)
 
     arrival_ms = computed(
-        lambda case: statistics.median(case.arrivals_ms), "last byte after (ms)", ".2f"
+        lambda case: statistics.median(case.arrivals_ms), "last byte arrives after (ms)", ".2f"
     )
     messages = computed(lambda case: len(case.arrivals_ms))
 
@@ -65,9 +65,9 @@ class Cell(Pattern, key=("writes", "option", "receiver")):
     columns = (
         Column("variant", "writes (bytes)"),
         Column("receiver", "receiver's ACKs"),
-        Column("option", "sender"),
+        Column("option", "sender's option"),
         Column("segments", "segments (bytes)"),
-        Column("arrival_ms", "last byte after (ms)", ".2f"),
+        Column("arrival_ms", "last byte arrives after (ms)", ".2f"),
         Column("stalled", "waits for a timer"),
     )
 

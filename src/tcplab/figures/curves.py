@@ -54,7 +54,7 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
             continue
         times = [curves.ms(segment.time_ns) for segment in sent]
         begins, ends = [segment.offset for segment in sent], [segment.end for segment in sent]
-        look: dict[str, Any] = {"lw": width, "label": "sent again" if again else "segments"}
+        look: dict[str, Any] = {"lw": width, "label": "retransmissions" if again else "segments"}
         axes.vlines(times, begins, ends, color=colour, zorder=4, **look)
         if again:
             middles = [(segment.offset + segment.end) / 2 for segment in sent]
@@ -255,7 +255,7 @@ def _amount(curves: _Curves) -> str:
     segments = curves.timeline.segments
     again = sum(segment.reason is Reason.RETRANSMISSION for segment in segments)
     highest, length = max(segment.end for segment in segments), ms(curves.ms(curves.end_ns))
-    return f"{highest:,} bytes in {length} · {count(again, 'segment')} sent again"
+    return f"{highest:,} bytes in {length} · {count(again, 'retransmission')}"
 
 
 def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> str:

@@ -150,7 +150,7 @@ def pipe_cpus(result: Pipes) -> Picture:
         )
         for chain in measured
     ]
-    headings = ["variant", "share of a CPU, each", "CPUs in all", "bytes per read, each"]
+    headings = ["variant", "CPU per program", "CPUs in total", "bytes per read, each program"]
     return Picture(figure, title, Table.of(headings, rows), note)
 
 

@@ -59,7 +59,7 @@ def waits(result: Commands) -> Picture:
     runs = some(result.variants)
     shortest = _SEEN * max(run.ms_per_message for run in runs)
     panel = Panel(
-        "ms per message",
+        "ms/message",
         bars=[[part for part in _parts(run) if part[1] >= shortest] for run in runs],
         words=[ms(run.ms_per_message) for run in runs],
         room=1.22,

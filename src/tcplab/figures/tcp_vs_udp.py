@@ -44,7 +44,7 @@ def tcp_vs_udp(result: TcpVsUdp) -> Picture:
     canvas.legend(figure, panels[0])
     columns = (
         Column("protocol", "protocol"),
-        Column("write_bytes", "bytes", "d"),
+        Column("write_bytes", "block (bytes)", "d"),
         Column("server", "server"),
         Column("published_mb_per_s", "published (MB/s)", ".4g"),
         Column("mb_per_s", "measured (MB/s)", ".4g"),

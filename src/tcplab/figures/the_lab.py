@@ -29,8 +29,8 @@ _LOOKS: Final = {
     "acks": Line("--", style.GREY, 2.0),
     "closes": Line("-.", style.PURPLE, 2.6),
 }
-_SCAPY: Final = Style(style.ORANGE, "///", "scapy has")
-_RECORDER: Final = Style(style.BLUE, "", "the recorder has")
+_SCAPY: Final = Style(style.ORANGE, "///", "captured by scapy")
+_RECORDER: Final = Style(style.BLUE, "", "captured by the recorder")
 
 
 @drawn

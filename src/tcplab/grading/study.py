@@ -142,7 +142,7 @@ class Study:
             Column("points", "points", "g"),
             Column("full", "of", "g"),
             Column("attempts", "attempts", "d"),
-            Column("message", "the judge says"),
+            Column("message", "message"),
         ]
         rows = [{column.key: getattr(one, column.key) for column in columns} for one in self.judged]
         parts = [Table(columns, rows, caption=self.heading)._repr_html_()]

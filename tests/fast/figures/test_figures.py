@@ -169,7 +169,7 @@ def test_curves_name_rate_and_windows() -> None:
     )
     assert sequence.title.startswith("The transfer reaches ")
     assert sequence.note.startswith("101,360 bytes in ")
-    assert sequence.note.endswith(" · 0 segments sent again")
+    assert sequence.note.endswith(" · 0 retransmissions")
     assert flight.title.startswith("At most 57,920 bytes in flight (40 segments of 1448)")
     windows = [row["cwnd_bytes"] for row in flight.table.rows if row["cwnd_bytes"]]
     assert (windows[0], windows[-1]) == (14_480, 57_920)
@@ -179,7 +179,7 @@ def test_curves_name_rate_and_windows() -> None:
         101_360,
         0,
     )
-    assert "1 segment sent again" in picture_of(figures.time_sequence, "lost").note
+    assert "1 retransmission" in picture_of(figures.time_sequence, "lost").note
 
 
 def test_a_lost_segment_ends_half_way() -> None:

@@ -24,7 +24,7 @@ Manager = Literal["tail_drop", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn",
 _NAN = float("nan")
 
 
-class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="at the bottleneck"):
+class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="bottleneck"):
     """A long transfer through one queue, with pings and page fetches at the same time."""
 
     queue_packets: int
@@ -33,13 +33,13 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="at the
     run: Shared
 
     mbit = computed(lambda bloat: bloat.run.mbit, "Mbit/s", ".2f")
-    median_queue = computed(lambda bloat: bloat.run.median_queue, "queue, median", ".0f")
+    median_queue = computed(lambda bloat: bloat.run.median_queue, "median queue (packets)", ".0f")
     most_queue = computed(lambda bloat: max(length for _time, length in bloat.run.queue))
     drops = computed(lambda bloat: len(bloat.run.drops_s), "dropped", "d")
     marks = computed(lambda bloat: len(bloat.run.marks_s), "marked", "d")
     retransmissions = computed(lambda bloat: bloat.run.flows[0].retransmissions)
 
-    @derived("ping, median (ms)", ".0f")
+    @derived("median ping (ms)", ".0f")
     def probe_ms(self) -> float:
         half_s = self.run.flows[0].moments[-1].time_s / 2
         late_ms = [took_ms for time_s, took_ms in self.run.probes if time_s >= half_s]
@@ -47,12 +47,12 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="at the
 
     most_probe_ms = computed(
         lambda bloat: max((ms for _time, ms in bloat.run.probes), default=_NAN),
-        "longest (ms)",
+        "longest ping (ms)",
         ".0f",
     )
-    page_s = computed(lambda bloat: float(np.mean(bloat.run.page_s)), "page, mean (s)", ".2f")
-    page_sd_s = computed(lambda bloat: float(np.std(bloat.run.page_s)), "its deviation", ".2f")
-    pages = computed(lambda bloat: len(bloat.run.pages), "pages", "d")
+    page_s = computed(lambda bloat: float(np.mean(bloat.run.page_s)), "mean page load (s)", ".2f")
+    page_sd_s = computed(lambda bloat: float(np.std(bloat.run.page_s)), "std dev (s)", ".2f")
+    pages = computed(lambda bloat: len(bloat.run.pages), "page loads", "d")
 
     @property
     def label(self) -> str:

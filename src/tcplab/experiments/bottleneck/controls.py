@@ -19,23 +19,25 @@ from tcplab.experiments.quantities import Variant, computed
 from tcplab.lab import congestion_controls
 
 
-class Contest(Variant, key=("controls", "queue_packets"), heading="through one queue"):
+class Contest(Variant, key=("controls", "queue_packets"), heading="flows"):
     """One transfer, or two with different congestion controls, through one queue."""
 
     controls: str  #: "cubic", or "cubic, bbr" for two transfers
     queue_packets: int
     run: Shared
 
-    mbit = computed(lambda contest: contest.run.mbit, "together (Mbit/s)", ".2f")
-    first_mbit = computed(lambda contest: contest.run.rates_mbit[0], "the first", ".2f")
+    mbit = computed(lambda contest: contest.run.mbit, "total (Mbit/s)", ".2f")
+    first_mbit = computed(lambda contest: contest.run.rates_mbit[0], "first flow", ".2f")
     second_mbit = computed(
         lambda contest: contest.run.rates_mbit[1] if len(contest.run.flows) > 1 else None,
-        "the second",
+        "second flow",
         ".2f",
     )
     #: Median RTT of the first transfer in the second half of the run.
-    rtt_ms = computed(lambda contest: contest.run.flows[0].median_rtt_ms, "RTT (ms)", ".0f")
-    median_queue = computed(lambda contest: contest.run.median_queue, "queue, median", ".0f")
+    rtt_ms = computed(lambda contest: contest.run.flows[0].median_rtt_ms, "median RTT (ms)", ".0f")
+    median_queue = computed(
+        lambda contest: contest.run.median_queue, "median queue (packets)", ".0f"
+    )
     drops = computed(lambda contest: len(contest.run.drops_s), "dropped", "d")
     retransmissions = computed(
         lambda contest: sum(flow.retransmissions for flow in contest.run.flows)

@@ -22,18 +22,18 @@ from tcplab.models import jain_index
 _HOP_RTT_MS = 2.0
 
 
-class Crowd(Variant, heading="through one queue"):
+class Crowd(Variant, heading="flows"):
     """Flows that share a bottleneck at the same time."""
 
     flows: int
     run: Shared
 
-    mbit = computed(lambda crowd: crowd.run.mbit, "together (Mbit/s)", ".2f")
-    least_mbit = computed(lambda crowd: min(crowd.run.rates_mbit), "the slowest", ".2f")
-    most_mbit = computed(lambda crowd: max(crowd.run.rates_mbit), "the fastest", ".2f")
+    mbit = computed(lambda crowd: crowd.run.mbit, "total (Mbit/s)", ".2f")
+    least_mbit = computed(lambda crowd: min(crowd.run.rates_mbit), "slowest flow", ".2f")
+    most_mbit = computed(lambda crowd: max(crowd.run.rates_mbit), "fastest flow", ".2f")
     #: Jain's index is 1 if all rates are equal, and 1/n if one of n flows has everything.
     jain = computed(lambda crowd: jain_index(crowd.run.rates_mbit), "Jain's index", ".3f")
-    median_queue = computed(lambda crowd: crowd.run.median_queue, "queue, median", ".0f")
+    median_queue = computed(lambda crowd: crowd.run.median_queue, "median queue (packets)", ".0f")
     drops = computed(lambda crowd: len(crowd.run.drops_s), "dropped", "d")
 
     @property
@@ -69,7 +69,7 @@ def measure_fairness(
     return Result([Crowd(len(run.flows), run) for run in runs], origin)
 
 
-class Race(Variant, key=("congestion", "aqm"), heading="all flows run"):
+class Race(Variant, key=("congestion", "aqm"), heading="congestion control"):
     """Flows with the same congestion control and different round-trip times."""
 
     congestion: str
@@ -77,10 +77,10 @@ class Race(Variant, key=("congestion", "aqm"), heading="all flows run"):
     run: Shared
 
     mbit = computed(lambda race: race.run.mbit, "together (Mbit/s)", ".2f")
-    near_mbit = computed(lambda race: race.run.nearest.mbit, "shortest RTT", ".2f")
-    far_mbit = computed(lambda race: race.run.farthest.mbit, "longest RTT", ".2f")
+    near_mbit = computed(lambda race: race.run.nearest.mbit, "shortest RTT (Mbit/s)", ".2f")
+    far_mbit = computed(lambda race: race.run.farthest.mbit, "longest RTT (Mbit/s)", ".2f")
 
-    @derived("ratio", ".1f")
+    @derived("ratio of rates", ".1f")
     def ratio(self) -> float:
         return float(self.near_mbit / self.far_mbit) if self.far_mbit else float("inf")
 

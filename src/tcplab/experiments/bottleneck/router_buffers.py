@@ -28,7 +28,7 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
 
     flows: int = column("flows", "d")
     bdps: float = column("buffer (BDP)", ".2f")
-    packets: int = column("packets", "d")
+    packets: int = column("buffer (packets)", "d")
     mbit: float = column("Mbit/s", ".2f")
     used: float  #: share of the link's goodput in use, from 0 to 1
     #: share that the sawtooth model predicts, for one flow or for flows that all lose packets at
@@ -39,12 +39,16 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
     def label(self) -> str:
         return f"{self.flows} flow{'s' * (self.flows > 1)}, {self.packets} packets"
 
-    used_percent = computed(lambda buffer: 100 * buffer.used, "of the line (%)", ".1f")
-    model_percent = computed(lambda buffer: 100 * buffer.model_used, "model, in step (%)", ".1f")
+    used_percent = computed(lambda buffer: 100 * buffer.used, "link used (%)", ".1f")
+    model_percent = computed(
+        lambda buffer: 100 * buffer.model_used, "model, synchronized (%)", ".1f"
+    )
 
     jain: float = column("Jain's index", ".2f")
-    median_queue: float = column("queue, median", ".0f")
-    rtt_ms: float = column("RTT (ms)", ".0f")  #: median over the flows, including the queue's delay
+    median_queue: float = column("median queue (packets)", ".0f")
+    rtt_ms: float = column(
+        "median RTT (ms)", ".0f"
+    )  #: median over the flows, including the queue's delay
 
 
 class RouterBuffers(Result[RouterBuffer]):

@@ -23,12 +23,12 @@ Verdict = Literal["receive window", "congestion window", "application", "send bu
 class Limit(Variant):
     """A transfer with one limit. The sizes are medians over the second half of the samples."""
 
-    case: Case = column("what was made small")
+    case: Case = column("bottleneck")
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half, or overall for "application"
     in_flight_bytes: float = column("in flight (bytes)", ",.0f")
     peer_window_bytes: float = column("peer's window", ",.0f")
     cwnd_bytes: float = column("congestion window", ",.0f")
-    unsent_bytes: float = column("written, unsent", ",.0f")
+    unsent_bytes: float = column("unsent", ",.0f")
     #: Share of the second half's samples with more than two thirds of the send buffer in use. The
     #: kernel wakes a blocked writer only when less is in use (sk_stream_is_writeable).
     sndbuf_full_share: float = column("send buffer full", ".0%")
@@ -36,7 +36,7 @@ class Limit(Variant):
     sndbuf_share: float = column("sndbuf_limited", ".0%")  #: share of the busy time
     busy_share: float = column("busy", ".0%")  #: share of the time with data outstanding
 
-    @derived("so the limit is")
+    @derived("limit found")
     def verdict(self) -> Verdict:
         if self.rwnd_share > 0.5:
             return "receive window"

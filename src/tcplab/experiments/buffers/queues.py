@@ -19,17 +19,17 @@ from tcplab.models import serialisation_ms
 from tcplab.programs import RunOptions, SinkOptions, small_writes, tcp_bulk
 
 
-class Queue(Variant, key=("queue_packets", "rcvbuf_bytes"), heading="at the bottleneck"):
+class Queue(Variant, key=("queue_packets", "rcvbuf_bytes"), heading="bottleneck"):
     """A transfer through a queue of a given length."""
 
     queue_packets: int
     rcvbuf_bytes: int | None  #: requested SO_RCVBUF, or None for autotuning
     mbit: float = column("Mbit/s", ".2f")  #: rate in the second half
-    rtt_ms: float = column("RTT, median (ms)", ".0f")  #: smoothed RTT, in the second half
-    most_rtt_ms: float = column("largest (ms)", ".0f")
-    full_queue_rtt_ms: float = column("with a full queue (ms)", ".0f")
-    most_queued_packets: int = column("queued at most", "d")
-    retransmissions: int = column("sent again", "d")
+    rtt_ms: float = column("median RTT (ms)", ".0f")  #: smoothed RTT, in the second half
+    most_rtt_ms: float = column("max RTT (ms)", ".0f")
+    full_queue_rtt_ms: float = column("RTT with full queue (ms)", ".0f")
+    most_queued_packets: int = column("max queue (packets)", "d")
+    retransmissions: int = column("retransmissions", "d")
     #: Median time for a small request and its answer on another connection.
     other_ms: float = column("request on another connection (ms)", ".0f")
     samples: Sequence[Sample]

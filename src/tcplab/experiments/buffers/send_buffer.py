@@ -21,17 +21,17 @@ from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 from tcplab.tables import Column
 
 
-class Holding(Variant, label="{0.write_bytes:,}", heading="each write (bytes)"):
+class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
     """The most data that the sender held, with writes of one size."""
 
     write_bytes: int
 
     segments = computed(
-        lambda holding: holding.write_bytes / MSS_BYTES, "in segments of 1448", ".2f"
+        lambda holding: holding.write_bytes / MSS_BYTES, "segments per write", ".2f"
     )
 
     granted_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
-    held_bytes: int = column("held at most (bytes)", ",d")  #: written and not acknowledged
+    held_bytes: int = column("max held (bytes)", ",d")  #: written and not acknowledged
 
     times = computed(
         lambda holding: holding.held_bytes / holding.granted_bytes, "held / SO_SNDBUF", ".1f"
@@ -115,14 +115,14 @@ class SmallBuffers(Result[SmallBuffer]):
     """Send buffers of several sizes, for two kinds of receiver, with and without TCP_NODELAY."""
 
     columns: ClassVar[Sequence[Column]] = (
-        Column("requested_bytes", "asked for (bytes)", ",d"),
-        Column("granted_bytes", "granted", ",d"),
-        Column("segments", "full segments in it", "d"),
+        Column("requested_bytes", "requested (bytes)", ",d"),
+        Column("granted_bytes", "granted (bytes)", ",d"),
+        Column("segments", "model (full segments)", "d"),
         Column("linux", "ms/write, Linux receiver", ".2f"),
-        Column("linux_nodelay", "the same, TCP_NODELAY", ".2f"),
-        Column("delaying", "ms/write, ACKs delayed", ".2f"),
-        Column("delaying_nodelay", "the same, TCP_NODELAY", ".2f"),
-        Column("stalls", "stalls, ACKs delayed", "d"),
+        Column("linux_nodelay", "with TCP_NODELAY", ".2f"),
+        Column("delaying", "ms/write, delayed ACKs", ".2f"),
+        Column("delaying_nodelay", "with TCP_NODELAY", ".2f"),
+        Column("stalls", "stalls, delayed ACKs", "d"),
     )
 
     def rows(self) -> list[dict[str, Any]]:

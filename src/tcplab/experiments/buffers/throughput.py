@@ -42,15 +42,15 @@ class Transfer(
     """One transfer with a buffer of fixed size."""
 
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
-    requested_bytes: int = column("asked for (bytes)", ",d")
-    granted_bytes: int = column("granted", ",d")
+    requested_bytes: int = column("requested (bytes)", ",d")
+    granted_bytes: int = column("granted (bytes)", ",d")
     #: Largest window that the receiver offered. If the send buffer is set, this is the median of
     #: the data that the sender held in the second half.
-    window_bytes: int = column("window offered, or data held", ",d")
-    model_window_bytes: int = column("by the model", ",d")
+    window_bytes: int = column("window or data held (bytes)", ",d")
+    model_window_bytes: int = column("model (bytes)", ",d")
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
-    model_mbit: float = column("model's Mbit/s", ".1f")
-    rwnd_share: float = column("window in the way", ".0%")  #: rwnd_limited / busy time (TCP_INFO)
+    model_mbit: float = column("model (Mbit/s)", ".1f")
+    rwnd_share: float = column("rwnd_limited", ".0%")  #: rwnd_limited / busy time (TCP_INFO)
     #: sndbuf_limited / busy time (TCP_INFO), which can be 0 although the send buffer is the limit
     sndbuf_share: float
 
@@ -147,12 +147,12 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
     requested_bytes: int | None  #: requested SO_RCVBUF, or None for autotuning
 
-    @derived("asked for (bytes)")
+    @derived("requested (bytes)")
     def asked(self) -> str:
         return "nothing" if self.requested_bytes is None else f"{self.requested_bytes:,}"
 
     start_bytes: int = column("SO_RCVBUF at the start", ",d")
-    end_bytes: int = column("at the end", ",d")
+    end_bytes: int = column("SO_RCVBUF at the end", ",d")
 
     window_bytes = computed(
         lambda case: max(sample.window_bytes for sample in case.samples), "largest window", ",d"

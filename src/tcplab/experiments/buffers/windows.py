@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
 
-class Grant(Variant, heading="asked for (bytes)"):
+class Grant(Variant, heading="requested (bytes)"):
     """A requested buffer size, the granted sizes, and the windows of a transfer."""
 
     requested_bytes: int | None  #: size given to setsockopt(), or None if it was not called
@@ -33,9 +33,9 @@ class Grant(Variant, heading="asked for (bytes)"):
     model_sndbuf_bytes: int | None
     model_rcvbuf_bytes: int | None
     syn_window_bytes: int = column("window in the SYN-ACK", ",d")  #: never scaled
-    window_scale: int = column("scale", "d")
-    largest_window_bytes: int = column("largest window", ",d")  #: not counting the SYN-ACK
-    model_window_bytes: int | None = column("model's largest", ",d")  #: None if autotuned
+    window_scale: int = column("window scale", "d")
+    largest_window_bytes: int = column("largest window (bytes)", ",d")  #: not counting the SYN-ACK
+    model_window_bytes: int | None = column("model (bytes)", ",d")  #: None if autotuned
     rcvbuf_end_bytes: int  #: SO_RCVBUF at the end of the transfer
 
     @property
@@ -126,12 +126,12 @@ class Ordered(Variant, key=("before", "after")):
 
     before: int | None = column("before listen()", ",d")
     after: int | None = column("after accept()", ",d")
-    window_scale: int = column("scale in the SYN-ACK", "d")
+    window_scale: int = column("window scale", "d")
     rcvbuf_bytes: int = column("SO_RCVBUF at the end", ",d")
     syn_window_bytes: int
     largest_window_bytes: int = column("largest window", ",d")  #: not counting the SYN-ACK
     mbit: float = column("Mbit/s", ".1f")
-    retransmissions: int = column("sent again", "d")
+    retransmissions: int = column("retransmissions", "d")
     zero_windows: int = column("zero windows", "d")
 
     @property

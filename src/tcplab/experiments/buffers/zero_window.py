@@ -31,7 +31,7 @@ class ZeroWindow:
 
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".1f"),
-        Column("variant", "what"),
+        Column("variant", "event"),
         Column("window_bytes", "window (bytes)", ",d"),
     )
 

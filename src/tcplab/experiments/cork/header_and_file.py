@@ -21,9 +21,9 @@ HEADER_MODES: Final[tuple[HeaderMode, ...]] = get_args(HeaderMode)
 class Headers(Variant):
     """A header and a file that were sent in one mode."""
 
-    mode: HeaderMode = column("sent by")
+    mode: HeaderMode = column("method")
     segments = computed(lambda case: len(case.sizes), "data segments", "d")
-    sizes: tuple[int, ...] = column("their sizes (bytes)", show=run_lengths)
+    sizes: tuple[int, ...] = column("segment sizes (bytes)", show=run_lengths)
     system_calls: int  #: number of the sender's system calls
 
 

@@ -33,7 +33,7 @@ class Autocorks(Variant, heading="tcp_autocorking"):
     writes: int = column("writes", "d", is_setting=True)
     segments = computed(lambda case: len(case.sizes), "data segments", "d")
     mean_bytes = computed(lambda case: statistics.fmean(case.sizes), "bytes/segment", ".0f")
-    counted: int = column("TCPAutoCorking grew by", "d")  #: growth of the host's counter
+    counted: int = column("TCPAutoCorking (increase)", "d")  #: growth of the host's counter
     sizes: tuple[int, ...] = column(show=run_lengths)
     played: Played
 
@@ -66,9 +66,9 @@ def measure_autocorking(
 class Corked(Variant):
     """Corked writes by one thread, and the segments of the first socket."""
 
-    name: str = column("one thread writes")
-    writes: int = column("writes to each", "d", is_setting=True)
-    sizes: tuple[int, ...] = column("segments of the first socket (bytes)", show=plus)
+    name: str = column("destination of writes")
+    writes: int = column("writes per socket", "d", is_setting=True)
+    sizes: tuple[int, ...] = column("first socket's segments (bytes)", show=plus)
 
 
 @experiment("cork-leak")

@@ -29,7 +29,7 @@ MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
 PUBLISHED_WRITES_BYTES: Final = (2,) * 15
 
 
-class Message(Variant, heading="sent by"):
+class Message(Variant, heading="method"):
     """Messages that were sent in one mode."""
 
     mode: SendMode
@@ -69,7 +69,7 @@ class Message(Variant, heading="sent by"):
     def data_segments_per_message(self) -> float:
         return statistics.median(len(sizes) for sizes in self.message_sizes())
 
-    sizes = computed(lambda case: run_lengths(case.usual_sizes()), "their sizes (bytes)")
+    sizes = computed(lambda case: run_lengths(case.usual_sizes()), "segment sizes (bytes)")
     calls_per_message = computed(
         lambda case: case.played.calls // case.messages, "calls/message", "d"
     )

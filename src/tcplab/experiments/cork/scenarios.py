@@ -37,8 +37,8 @@ class Forgotten(Result[Waited]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("rtt_ms", "RTT (ms)", "g"),
-        Column("cork_ms", "cork: waited (ms)", ".0f"),
-        Column("more_ms", "MSG_MORE: waited (ms)", ".0f"),
+        Column("cork_ms", "held by cork (ms)", ".0f"),
+        Column("more_ms", "held by MSG_MORE (ms)", ".0f"),
         Column("model_ms", "model (ms)", ".0f"),
         Column("manual_ms", "tcp(7) (ms)", "d", is_setting=True),
     )
@@ -159,7 +159,7 @@ class Scenarios(Result[Scenario]):
         Column("variant", "script"),
         Column("bytes", "segment (bytes)", "d"),
         Column("left_ms", "left at (ms)", ".1f"),
-        Column("waited_for", "waited, because"),
+        Column("waited_for", "held because"),
         Column("reason", "left because"),
     )
 

@@ -51,8 +51,8 @@ class Diagnosis(Exchanged, ABC):
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "program"),
         Column("source", "source"),
-        Column("payload_bytes", "bytes", ",d"),
-        Column("system_calls", "calls", ",d"),
+        Column("payload_bytes", "data (bytes)", ",d"),
+        Column("system_calls", "system calls", ",d"),
         Column("data_segments", "data segments", ",d"),
         Column("segments_per_unit", "per request or line", ".3g"),
         Column("median_segment_bytes", "median segment (bytes)", ",.0f"),
@@ -162,11 +162,11 @@ class Diagnosis(Exchanged, ABC):
         """Return a table of the symptoms, with measured and needed values but without the cause."""
         rows: list[tuple[str, float, float | None]] = [self.excess, *self.further_symptoms()]
         shown = [(name, digits(here), least and digits(least)) for name, here, least in rows]
-        return self._captioned(Table.of(["symptom", "here", "needed"], shown))
+        return self._captioned(Table.of(["symptom", "measured", "needed"], shown))
 
     def evidence(self) -> Table:
         """Return a table of the evidence for the cause."""
-        return self._captioned(Table.of(["evidence", "says"], self.named_evidence()))
+        return self._captioned(Table.of(["evidence", "value"], self.named_evidence()))
 
     def _captioned(self, table: Table) -> Table:
         return replace(table, caption=recorded_note(self.provenance))

@@ -24,13 +24,13 @@ class Chain(Variant, label="{0.pipeline.key}"):
         show=lambda shares: statistics.median(shares) if shares else None
     )
 
-    shown = computed(lambda chain: chain.pipeline.shown, "bytes go through")
+    shown = computed(lambda chain: chain.pipeline.shown, "pipeline")
     where = computed(
         lambda chain: "1 Gbit/s wire" if chain.pipeline.wire else "one machine",
         "where",
         is_setting=True,
     )
-    input = computed(lambda chain: _INPUTS[chain.pipeline.cache], "from")
+    input = computed(lambda chain: _INPUTS[chain.pipeline.cache], "input")
 
     @derived("MB/s", ".0f", show=lambda rates: statistics.median(rates) if rates else None)
     def mb_per_s(self) -> list[float]:
@@ -54,7 +54,7 @@ class Chain(Variant, label="{0.pipeline.key}"):
             return None
         return statistics.median(run.cpu_s for run in self.runs) / self.size_mb * 1e3
 
-    @derived("% of a CPU, each")
+    @derived("CPU per program (%)")
     def cpu_percent(self) -> str | None:
         return " + ".join(f"{share * 100:.0f}" for share in self.cpu_shares) or None
 

@@ -30,8 +30,8 @@ class WithHeader(SendFiles):
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "method"),
         Column("ms", "ms", ".1f"),
-        Column("segments", "data segments (bytes)"),
-        Column("header_alone", "header alone?"),
+        Column("segments", "segment sizes (bytes)"),
+        Column("header_alone", "header alone"),
         Column("note", "note"),
     )
 

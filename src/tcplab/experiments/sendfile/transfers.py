@@ -121,7 +121,7 @@ class Transfer(Variant, label="{0.plan.shown}", heading="method"):
     seconds_max = computed(lambda transfer: transfer.ends_s[1], "slowest", ".3f")
     mb_per_s = _median("mb_per_s", "MB/s", ".0f")
     cpu_s_per_gb = _median("cpu_s_per_gb", "sender's CPU s/GB", ".3f")
-    receiver_cpu_s_per_gb = _median("receiver_cpu_s_per_gb", "receiver's", ".3f")
+    receiver_cpu_s_per_gb = _median("receiver_cpu_s_per_gb", "receiver's CPU s/GB", ".3f")
 
     @derived("system calls", ",d")
     def system_calls(self) -> int | None:

@@ -104,9 +104,9 @@ class TcpVsUdp(Result[TableRow]):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("protocol", "protocol"),
-        Column("write_bytes", "bytes", "d"),
+        Column("write_bytes", "block (bytes)", "d"),
         Column("server", "server", is_setting=True),
-        Column("wall_s_5000", "clock (s)", ".4f"),
+        Column("wall_s_5000", "elapsed (s)", ".4f"),
         Column("published_wall_s", "published", ".4f"),
         Column("user_s_5000", "user (s)", ".4f"),
         Column("published_user_s", "published", ".4f"),
@@ -116,13 +116,13 @@ class TcpVsUdp(Result[TableRow]):
         Column("mb_per_s", "median", ".4g"),
         Column("mb_per_s_max", "max", ".4g"),
         Column("published_mb_per_s", "published", ".4g"),
-        Column("arrived_mb_per_s", "arrived", ".4g"),
+        Column("arrived_mb_per_s", "arrived (MB/s)", ".4g"),
         Column("bytes_per_segment", "bytes/segment", ".0f"),
         Column("lost_percent_min", "lost (%) min", ".1f"),
         Column("lost_percent", "median", ".1f"),
         Column("lost_percent_max", "max", ".1f"),
         Column("published_lost_percent", "published", ".1f"),
-        Column("retransmissions", "segments sent again", ".0f"),
+        Column("retransmissions", "retransmissions", ".0f"),
     )
 
     def ratio(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
@@ -169,7 +169,7 @@ class TcpVsUdp(Result[TableRow]):
         alone = {
             "mb_per_s": "MB/s",
             "mb_per_s_max": "MB/s max",
-            "arrived_mb_per_s": "arrived, MB/s",
+            "arrived_mb_per_s": "arrived (MB/s)",
             "lost_percent": "lost (%)",
             "lost_percent_max": "lost (%) max",
         }
@@ -179,7 +179,7 @@ class TcpVsUdp(Result[TableRow]):
 
 
 _BLOCK_COLUMNS: Final = (
-    Column("blocks_per_s", "blocks per second", ",.0f"),
+    Column("blocks_per_s", "blocks/s", ",.0f"),
     Column("published_blocks_per_s", "published", ",.0f"),
-    Column("cpu_us_per_block", "CPU of the source (µs/block)", ".2f"),
+    Column("cpu_us_per_block", "source's CPU (µs/block)", ".2f"),
 )

@@ -22,8 +22,8 @@ _NOT_DRAWN: Final = ("wrote",)  # these would hide the start of the next write
 _SAME: Final = 0.004  # waits closer than this share of the width look like one wait
 _COLUMNS: Final = (
     Column("time_ms", "time (ms)", ".3f"),
-    Column("who", "who"),
-    Column("what", "what happens"),
+    Column("who", "place"),
+    Column("what", "event"),
     Column("bytes", "bytes", "d"),
     Column("waited_ms", "waited (ms)", ".3f"),
     Column("reason", "reason"),

@@ -52,7 +52,7 @@ def _answer(run: any_command.Explained) -> Table:
         rows += [["Why", verdict.evidence], ["Fix", verdict.fix]]
     parts = sorted(explanation.findings, key=lambda one: -one.ms)
     rows += [[f"{part.ms:.1f}\u00a0ms", part.title] for part in parts if part.ms >= 0.05]
-    return Table.of(["", "The time of the client"], rows)
+    return Table.of(["", "Where the client's time goes"], rows)
 
 
 PANEL = PanelSpec(
