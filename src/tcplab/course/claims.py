@@ -9,8 +9,8 @@ and the bounds within which the reason and the verdict are true:
 In the expression, `r` is the result and `by` maps each variant to its row. The value is one number,
 or one per run. `fails` names a change that must make the verdict fail. It is "NUMBER = VALUE", or
 "CASE → OTHER" to make the expressions read another case. By default, the first number is halved. A
-lesson passes its results to `trial`. tools/make-claims generates docs/claims.md from the shipped
-recordings.
+lesson passes its results to `test_claims`. tools/make-claims generates docs/claims.md from the
+shipped recordings.
 """
 
 from __future__ import annotations
@@ -125,22 +125,22 @@ def measured(entry: Sequence[Any], result: Any) -> Number:
     return Number(values, least, most, form)
 
 
-def on_trial(lesson: str) -> list[Mapping[str, Any]]:
+def claims_of(lesson: str) -> list[Mapping[str, Any]]:
     """Return the claims whose evidence includes the section *Test the claims* of a lesson."""
     section = re.compile(rf'lesson {lesson}(?:, "[^"]+")*, "Test the claims"')
     return [claim for claim in data()["claim"] if section.search(claim["evidence"])]
 
 
-def trial(lesson: str, **results: Any) -> Table:
+def test_claims(lesson: str, **results: Any) -> Table:
     """Return a table of the claims that a lesson tests, with the verdicts that the results support.
 
     The results have the names that claims.toml uses.
     """
-    claims = on_trial(lesson)
+    claims = claims_of(lesson)
     needed = {entry[0] for claim in claims for entry in claim.get("numbers", {}).values()}
     if needed != set(results):
         raise ParameterError(
-            f"trial({lesson!r}) has the results {', '.join(sorted(results)) or 'none'};"
+            f"test_claims({lesson!r}) has the results {', '.join(sorted(results)) or 'none'};"
             f" its claims need {', '.join(sorted(needed)) or 'none: it tests no claim'}"
         )
     rows = []

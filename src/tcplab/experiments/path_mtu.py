@@ -79,7 +79,7 @@ class PathMtuVariant(Variant, heading="variant"):
         lambda case: sum(segment.again for segment in case.sent), "retransmissions", "d"
     )
 
-    cure: str = column("fix", show=lambda cure: cure or None)  #: the fix as a command, or empty
+    fix: str = column("fix", show=lambda fix: fix or None)  #: the fix as a command, or empty
 
 
 class PathMtu(Result[PathMtuVariant]):
@@ -96,7 +96,7 @@ class _Plan:
     icmp: bool = False
     probing: int = 0
     maxseg_bytes: int | None = None
-    cure: str = ""
+    fix: str = ""
     patience_s: float = _PATIENCE_S
 
 
@@ -107,11 +107,11 @@ def _plans(announced: int, most: int) -> Mapping[Name, _Plan]:
         "black hole": _Plan(patience_s=_HOLE_PATIENCE_S),
         "TCP_MAXSEG": _Plan(
             maxseg_bytes=announced,
-            cure=f"setsockopt TCP_MAXSEG {announced}",
+            fix=f"setsockopt TCP_MAXSEG {announced}",
             patience_s=_PATIENCE_S if announced <= most else _HOLE_PATIENCE_S,
         ),
-        "always probe": _Plan(probing=2, cure=f"{sysctl}=2"),
-        "probe in doubt": _Plan(probing=1, cure=f"{sysctl}=1", patience_s=_PROBING_PATIENCE_S),
+        "always probe": _Plan(probing=2, fix=f"{sysctl}=2"),
+        "probe in doubt": _Plan(probing=1, fix=f"{sysctl}=1", patience_s=_PROBING_PATIENCE_S),
     }
 
 
@@ -170,7 +170,7 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
         raise LabError(complaint)  # all data arrived, so the path is not the cause
     return PathMtuVariant(
         name=name,
-        cure=plan.cure,
+        fix=plan.fix,
         finished=not complaint,
         complaint=complaint,
         ms=plan.patience_s * 1e3 if complaint else max(ends),

@@ -168,8 +168,8 @@ def _path_lane(axes: Axes, case: PathMtuVariant, y: int, path_mtu_bytes: int) ->
 
 
 def _case_name(case: PathMtuVariant) -> str:
-    cure = case.cure.removeprefix("setsockopt ").removeprefix("sysctl net.ipv4.")
-    return f"{case.name}\n({cure})" if cure and cure.split()[0] != case.name else cure or case.name
+    fix = case.fix.removeprefix("setsockopt ").removeprefix("sysctl net.ipv4.")
+    return f"{case.name}\n({fix})" if fix and fix.split()[0] != case.name else fix or case.name
 
 
 def _path_finding(result: PathMtu) -> tuple[str, str]:

@@ -178,7 +178,7 @@ def test_one_segment_send_buffer_stalls_on_delayed_acks() -> None:
 
 def test_long_queue_adds_delay_and_no_throughput() -> None:
     queues = buffers.measure_queues()
-    short, middle, long, cured = queues.variants
+    short, middle, long, fixed = queues.variants
     rates = [queue.mbit for queue in queues.variants]
     assert min(rates) > 0.95 * max(rates)
     assert 20 < short.rtt_ms < middle.rtt_ms / 2 < long.rtt_ms / 10
@@ -186,5 +186,5 @@ def test_long_queue_adds_delay_and_no_throughput() -> None:
     assert min(long.most_rtt_ms, long.other_ms) > 1000
     # A long queue delays losses, and then hundreds of segments are lost at once.
     assert long.retransmissions > 5 * (short.retransmissions + middle.retransmissions)
-    assert (cured.queue_packets, cured.retransmissions) == (1000, 0)
-    assert max(cured.rtt_ms, cured.other_ms) < 1.5 * queues.rtt_ms
+    assert (fixed.queue_packets, fixed.retransmissions) == (1000, 0)
+    assert max(fixed.rtt_ms, fixed.other_ms) < 1.5 * queues.rtt_ms

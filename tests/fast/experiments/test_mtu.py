@@ -81,20 +81,20 @@ def test_maxseg_differs_before_and_after_connect() -> None:
 
 
 def test_black_hole_stops_large_segments_and_each_fix_works() -> None:
-    informed, hole, *cured = path_mtu.measure().variants
+    informed, hole, *fixed = path_mtu.measure().variants
     assert informed.icmp_mtu_bytes == 1200 < informed.sent[0].packet_bytes
     assert (hole.finished, hole.acked_bytes, hole.icmp_mtu_bytes) == (False, 0, None)
     assert "no progress" in hole.complaint
     assert hole.largest_arrived_bytes is None
     again = [segment for segment in hole.sent if segment.again]
     assert {segment.bytes for segment in each(again)} == {1440}, "always as long as before"
-    for case in (informed, *cured):
+    for case in (informed, *fixed):
         assert case.finished, case.name
         assert case.acked_bytes == 28_800
         assert case.largest_arrived_bytes in (1024, 1148)
-    for case in each(cured):
+    for case in each(fixed):
         assert not case.icmp_ms
-    maxseg_set, _always, in_doubt = cured
+    maxseg_set, _always, in_doubt = fixed
     assert (maxseg_set.dropped, maxseg_set.sent[0].bytes) == (0, 1148)
     # A sender that probes only on suspicion of a black hole first retransmits several times.
     arrived = next(segment for segment in in_doubt.sent if segment.fits)

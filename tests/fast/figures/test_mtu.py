@@ -30,7 +30,7 @@ def sweep() -> Mtu:
     return Mtu([*rows, *(WireMtu(mtu, 100, [rate]) for mtu, rate in goodput.items())], {})
 
 
-def case(name: str, *, finished: bool, cure: str = "") -> PathMtuVariant:
+def case(name: str, *, finished: bool, fix: str = "") -> PathMtuVariant:
     sizes = [1448] * 10 + ([1148] * 20 if finished else [])
     sent = [
         SentSegment(0.002 * 1.5**i, size, size + 52, size + 52 <= 1200, i >= 10)
@@ -39,15 +39,15 @@ def case(name: str, *, finished: bool, cure: str = "") -> PathMtuVariant:
     icmp = [0.03] if name == "ICMP tells" else []
     mtu_bytes = 1200 if icmp else None
     after_ms = 3.2 if finished else 2000
-    return PathMtuVariant(name, finished, "", sent, 0, after_ms, icmp, mtu_bytes, 10, cure)
+    return PathMtuVariant(name, finished, "", sent, 0, after_ms, icmp, mtu_bytes, 10, fix)
 
 
 def paths() -> PathMtu:
     cases = [
         case("ICMP tells", finished=True),
         case("black hole", finished=False),
-        case("TCP_MAXSEG", finished=True, cure="setsockopt TCP_MAXSEG 1160"),
-        case("always probe", finished=True, cure="sysctl net.ipv4.tcp_mtu_probing=2"),
+        case("TCP_MAXSEG", finished=True, fix="setsockopt TCP_MAXSEG 1160"),
+        case("always probe", finished=True, fix="sysctl net.ipv4.tcp_mtu_probing=2"),
     ]
     return PathMtu(cases, {}, 1200)
 

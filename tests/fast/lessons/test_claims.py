@@ -20,7 +20,7 @@ from tests.support.paths import ROOT
 
 from tcplab.cli.front import parser_of
 from tcplab.course import claims
-from tcplab.course.claims import ClaimsError, Number, on_trial, trial
+from tcplab.course.claims import ClaimsError, Number, claims_of
 from tcplab.errors import ParameterError
 
 TOOL = runpy.run_path(str(ROOT / "tools/make-claims"))
@@ -127,19 +127,19 @@ def test_sections_named_by_the_claims_exist() -> None:
     assert len(named) >= 40
 
 
-# ---- on trial in the lessons ---------------------------------------------------------------------
+# ---- tested in the lessons ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lesson", BY_SLUG)
 def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
     code = "\n".join(cells(BY_SLUG[lesson], "code"))
-    assert code.count(f'trial("{lesson}", ') == 1
-    assert len(on_trial(lesson)) >= 5
-    for claim in each(on_trial(lesson)):
+    assert code.count(f'test_claims("{lesson}", ') == 1
+    assert len(claims_of(lesson)) >= 5
+    for claim in each(claims_of(lesson)):
         assert claim.get("numbers"), f"nothing of this is measured: {claim['claim']}"
-    table = trial(lesson, **recorded(on_trial(lesson)))
+    table = claims.test_claims(lesson, **recorded(claims_of(lesson)))
     assert [row["verdict"] for row in table.rows] == [
-        claim["verdict"] for claim in on_trial(lesson)
+        claim["verdict"] for claim in claims_of(lesson)
     ]
     assert "–" not in {row["reason"] for row in table.rows}
 
@@ -192,13 +192,13 @@ def test_verdict_depends_on_the_measured_value(
         "numbers": {"ms": ["made", "by['only']['ms']", 1, 3, ".1f"]},
     }
     monkeypatch.setattr(claims, "data", lambda: {"claim": [claim]})
-    (row,) = trial("no-such-lesson", made=Made(ms=value)).rows
+    (row,) = claims.test_claims("no-such-lesson", made=Made(ms=value)).rows
     assert (row["claim"], row["verdict"]) == ("send() takes long", verdict)
     assert reason in row["reason"]
 
 
 def test_missing_results_and_lessons_without_claims_are_refused() -> None:
     with pytest.raises(ParameterError, match=r"has the results none; its claims need capture, con"):
-        trial("the-lab")
+        claims.test_claims("the-lab")
     with pytest.raises(ParameterError, match="it tests no claim"):
-        trial("no-such-lesson", small=Made())
+        claims.test_claims("no-such-lesson", small=Made())

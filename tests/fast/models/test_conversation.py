@@ -135,10 +135,10 @@ def test_write_write_read_takes_one_delayed_ack_per_message() -> None:
 def test_every_option_but_a_forgotten_cork_avoids_the_stall() -> None:
     slow = message_cost(RED_HAT)
     for option in OPTIONS[1:-1]:
-        cured = message_cost(RED_HAT, option)
-        assert cured.ms_per_message < slow.ms_per_message / 50
+        fixed = message_cost(RED_HAT, option)
+        assert fixed.ms_per_message < slow.ms_per_message / 50
         expected = 15 if option == "no_delay" else 1
-        assert cured.data_segments_per_message == expected
+        assert fixed.data_segments_per_message == expected
     assert message_cost(RED_HAT, "forgotten").ms_per_message > 200
     quick = message_cost(RED_HAT, path=NetworkPath(rtt_ms=20), peer=Peer(quickack="always"))
     assert quick.ms_per_message == pytest.approx(40, abs=1)
