@@ -26,7 +26,7 @@ ANSWERS = {
     "q3": ["q3_trips"],
     "q4": ["q4_lost_on_the_way"],
     "q5": ["q5_duplicated", "q5_reordered"],
-    "q6": ["q6_lost_in_the_buffer", "q6_cure"],
+    "q6": ["q6_lost_in_the_buffer", "q6_fix"],
     "q7": [],
     "q8": ["q8_read"],
 }
@@ -34,7 +34,7 @@ FILES = ["tally.c"]
 
 #: Kinds of checksums. Scapy computes the right one, "none" is 0, and "wrong" is 1.
 CHECKSUMS = ("right", "right", "none", "wrong")
-CURES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
+FIXES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def check_q6(submission: Submission) -> Verdict:
     if isinstance(lost, Verdict):
         return lost
     then = "This is a count and a remedy. Where were most of the datagrams lost?"
-    return one_of(submission.answers["q6_cure"], CURES, name="q6_cure", then=then)
+    return one_of(submission.answers["q6_fix"], FIXES, name="q6_fix", then=then)
 
 
 def check_q8(submission: Submission) -> Verdict:

@@ -153,7 +153,7 @@ def _found_in(capture: Stored) -> dict[str, Any]:
         "reordered": reordered,
         "backward_steps": sum(a > b for a, b in itertools.pairwise(came)),
         "in_the_buffer": len(first) - read,
-        "cure": cause_of(capture),
+        "fix": cause_of(capture),
     }
 
 
@@ -216,14 +216,14 @@ def q6(submission: Submission) -> Verdict:
         ],
         wrong="How many different numbers reached the host, and how many did the program read?",
     )
-    cure = submission.check_choice(
-        "q6_cure",
-        facts["cure"],
-        task.CURES,
+    fix = submission.check_choice(
+        "q6_fix",
+        facts["fix"],
+        task.FIXES,
         wrong="Were most of the datagrams that went wrong dropped on the path, dropped here, or"
         " only out of order?",
     )
-    return combine([(1 / 3, lost), (2 / 3, cure)])
+    return combine([(1 / 3, lost), (2 / 3, fix)])
 
 
 def q7(submission: Submission) -> Verdict:

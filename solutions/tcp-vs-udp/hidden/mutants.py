@@ -57,8 +57,8 @@ MUTANTS = {
         16.33,
         then={
             "q6-answer": "q6_lost_in_the_buffer = sent - read\n"
-            'wrong = "slower-sender" if q6_cure != "slower-sender" else "sort-by-number"\n'
-            "q6_cure = wrong"
+            'wrong = "slower-sender" if q6_fix != "slower-sender" else "sort-by-number"\n'
+            "q6_fix = wrong"
         },
     ),
     "nobody-looks-at-checksums": Mutant(

@@ -18,7 +18,7 @@ from pathlib import Path
 from tcplab import Lab
 from tcplab.grading.captures import small_talk
 
-ANSWER = "q6_cure"
+ANSWER = "q6_fix"
 CAUSES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64

@@ -86,7 +86,7 @@ def test_a_batch_of_five_stalls_as_often_and_carries_five_times_as_much() -> Non
     assert per_s["single, batch"] > 3 * per_s["single"]
 
 
-def test_five_quotes_per_second_and_the_cures_on_windows() -> None:
+def test_five_quotes_per_second_and_the_fixes_on_windows() -> None:
     assert quotes.model_per_s("two", "windows") == pytest.approx(5, rel=0.01)
     assert quotes.model_per_s("two, batch", "windows", 20) == pytest.approx(100, rel=0.01)
     assert quotes.model_per_s("two+nodelay", "windows") is None

@@ -117,11 +117,9 @@ def test_public_check_of_a_choice_accepts_every_option(name: str) -> None:
     task = Task(source / "task.py", name)
     module = load_module(source / "task.py", f"tcplab_task_{name}_of_a_test")
     options = next(
-        getattr(module, name) for name in ("REASONS", "CURES", "CAUSES") if hasattr(module, name)
+        getattr(module, name) for name in ("REASONS", "FIXES", "CAUSES") if hasattr(module, name)
     )
-    (asked,) = (
-        one for one in task.names if one.endswith(("_reason", "_cure", "_cause", "_causes"))
-    )
+    (asked,) = (one for one in task.names if one.endswith(("_reason", "_fix", "_cause", "_causes")))
     check = task.public_check(asked.split("_")[0])
     assert check is not None
     verdicts = set()
