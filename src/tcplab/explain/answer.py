@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -242,8 +244,9 @@ class Explanation:
 
 def explained(recorded: Recorded) -> Explanation:
     """Join the calls and packets of a recording, and find the causes of its waits."""
-    joined, missing = conversations(recorded)
-    causes = findings(joined)
+    with _without_collector():
+        joined, missing = conversations(recorded)
+        causes = findings(joined)
     unknown = sum(finding.share for finding in causes if finding.cause == "unknown")
     for conversation in joined:
         missing += [f"{conversation.name}: {text}" for text in conversation.missing]
@@ -253,6 +256,18 @@ def explained(recorded: Recorded) -> Explanation:
     for whose, log in (("client", recorded.client), ("server", recorded.server)):
         missing += _missing_of(whose, log)
     return Explanation(recorded, joined, causes, tuple(_fewer(missing)))
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Turn the cyclic garbage collector off, because it visits the millions of parts repeatedly."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _missing_of(whose: str, log: CallLog | None) -> list[str]:

@@ -214,8 +214,11 @@ def _explained(
     views = {"client": (rows, peer), "server": (peer if peer is not None else rows, None)}
     if peer is not None:
         views["server"] = (peer, rows)
+    logs = {
+        side: _log(result.sockets.get(side), own, _way(side)) for side, (own, _) in views.items()
+    }
     for side, (own, others) in views.items():
-        timeline = _timeline(result, side, own, others, recorded.rate_mbit)
+        timeline = _timeline(result, side, own, others, logs, recorded.rate_mbit)
         if timeline is not None:
             result.timelines[side] = timeline
     return result
@@ -274,6 +277,7 @@ def _timeline(
     side: str,
     own: SegmentArray,
     others: SegmentArray | None,
+    logs: Mapping[str, Sequence[Event]],
     rate_mbit: float | None,
 ) -> Timeline | None:
     """Return the timeline of one sender, or None if it sent no data.
@@ -284,13 +288,17 @@ def _timeline(
     sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
     if not len(sent):
         return None
-    socket, peer = conversation.sockets.get(side), conversation.sockets.get(_other(side))
+    socket = conversation.sockets.get(side)
     end_ns = int(own["time_ns"][-1])
+    log, peer_log = (
+        [event for event in logs[whose] if event.time_ns <= end_ns] or None
+        for whose in (side, _other(side))
+    )
     exchange: Exchange[None] = Exchange(
         None,
-        log=_log(socket, own, direction, end_ns),
+        log=log,
         segments=own,
-        peer_log=_log(peer, own if others is None else others, 1 - direction, end_ns),
+        peer_log=peer_log,
         peer_segments=others,
         options=_options(socket),
         tcp_info={"snd_ssthresh": socket.calls[-1].snd_ssthresh} if socket else None,
@@ -322,15 +330,12 @@ def _without_log(exchange: Exchange[None]) -> Exchange[None]:
     )
 
 
-def _log(
-    socket: SocketCalls | None, rows: SegmentArray, direction: int, end_ns: int
-) -> list[Event] | None:
-    """Return a socket's events during the capture, or None if there are none."""
+def _log(socket: SocketCalls | None, rows: SegmentArray, direction: int) -> list[Event]:
+    """Return the events of a socket, whose calls may not be recorded."""
     if socket is None or not socket.calls:
-        return None
+        return []
     carried, received = _carried(rows, direction), _carried(rows, 1 - direction)
-    events = socket.events(_arrivals(rows, 1 - direction), carried, received)
-    return [event for event in events if event.time_ns <= end_ns] or None
+    return socket.events(_arrivals(rows, 1 - direction), carried, received)
 
 
 def _carried(rows: SegmentArray, direction: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
@@ -30,21 +29,21 @@ def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
         newly = max(packet.ack - una, 0) if packet.has_ack else 0
         plain = Ack(packet.time_ns, packet.ack, newly, packet.window, packet.payload_bytes)
         key = packet.ack, packet.offset, packet.payload_bytes
-        acks.append(inspector.judge(plain, una, key) if newly else plain)
+        acks.append(plain)
+        if newly:
+            inspector.judge(plain, una, key)
         una = max(una, packet.ack)
     return acks
 
 
-def with_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> list[Segment]:
-    """Return the segments with the times when the peer got them and the sender saw their ACKs."""
+def add_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> None:
+    """Set the times when the peer got the segments and when the sender saw their ACKs."""
     arrivals = _arrivals(evidence.peer_into or (), segments)
     highest = list(accumulate((p.ack if p.has_ack else 0 for p in evidence.into), max))
-    fates = []
     for segment in segments:
         i = bisect.bisect_left(highest, segment.end)
-        acked_ns = evidence.into[i].time_ns if i < len(highest) else None
-        fates.append(replace(segment, acked_ns=acked_ns, arrived_ns=arrivals.get(segment.number)))
-    return fates
+        segment.acked_ns = evidence.into[i].time_ns if i < len(highest) else None
+        segment.arrived_ns = arrivals.get(segment.number)
 
 
 def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[int, int]:
@@ -99,29 +98,32 @@ class _Inspector:
         self._read_ends = list(accumulate(event.bytes for event in reads))
         self._read_times = [event.time_ns for event in reads]
 
-    def judge(self, ack: Ack, una: int, key: tuple[int, int, int]) -> Ack:
-        """Return the ACK with its delay or the missing evidence, unless its data was resent."""
+    def judge(self, ack: Ack, una: int, key: tuple[int, int, int]) -> None:
+        """Set the ACK's delay or the missing evidence, unless its data was resent."""
         i = bisect.bisect_right(self._ends, una)
         if i >= len(self._segments) or self._was_resent(una, ack.ack):
-            return ack
+            return
+        ack.reason = Reason.UNKNOWN
         if self._lacks(una, min(ack.ack, self._data_end)):
-            missing = "packets: some of the bytes that it acknowledges are not in the capture"
-            return replace(ack, reason=Reason.UNKNOWN, missing=missing)
+            ack.missing = "packets: some of the bytes that it acknowledges are not in the capture"
+            return
         oldest = self._segments[i]
-        ack = replace(ack, sent_ns=self._departures.get(key))
+        ack.sent_ns = self._departures.get(key)
         half_rtt = (self._e.rtt_ns or 0) // 2
         left_ns = ack.time_ns - half_rtt if ack.sent_ns is None else ack.sent_ns
         delay_ns, known_by = self._delay(oldest, left_ns, half_rtt)
         if known_by is None:
             if delay_ns < DELAYED_NS:
-                return replace(ack, reason=Reason.SENT_AT_ONCE)
-            missing = "a capture at the peer: it may have waited on the way"
-            return replace(ack, reason=Reason.UNKNOWN, missing=missing)
+                ack.reason = Reason.SENT_AT_ONCE
+            else:
+                ack.missing = "a capture at the peer: it may have waited on the way"
+            return
         late = delay_ns >= DELAYED_NS
         if late and (doubt := self._doubt(oldest, delay_ns)):
-            return replace(ack, reason=Reason.UNKNOWN, missing=doubt)
-        reason = Reason.ACK_DELAYED_BY_PEER if late else Reason.SENT_AT_ONCE
-        return replace(ack, delay_ms=delay_ns / 1e6, reason=reason, evidence=known_by)
+            ack.missing = doubt
+            return
+        ack.reason = Reason.ACK_DELAYED_BY_PEER if late else Reason.SENT_AT_ONCE
+        ack.delay_ms, ack.evidence = delay_ns / 1e6, known_by
 
     def _was_resent(self, start: int, end: int) -> bool:
         before_end = bisect.bisect_left(self._resent_starts, end)

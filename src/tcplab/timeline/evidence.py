@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -44,12 +43,13 @@ _NO_THRESHOLD: Final = 0x7FFFFFFF
 _TIMESTAMPS_BYTES: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Packet:
     """A row of a SegmentArray as plain numbers, with offsets from the first byte of data."""
 
     index: int
     offset: int
+    end: int
     ack: int
     gso_count: int
     has_ack: bool
@@ -62,10 +62,6 @@ class Packet:
     sack_blocks: int
     is_retransmission: bool
     ip_id: int
-
-    @property
-    def end(self) -> int:
-        return self.offset + self.payload_bytes
 
     @property
     def fin(self) -> bool:
@@ -255,7 +251,8 @@ def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
     indices = np.flatnonzero(rows["direction"] == direction)
     chosen_rows = rows[indices]
     # Relative sequence numbers count the SYN as 0, so the first byte of data has number 1.
-    offsets = np.maximum(chosen_rows["seq"] - 1, 0), chosen_rows["ack"] - 1
+    start = np.maximum(chosen_rows["seq"] - 1, 0)
+    offsets = start, start + chosen_rows["payload_bytes"], chosen_rows["ack"] - 1
     computed = indices, *offsets, np.maximum(chosen_rows["gso_count"], 1), chosen_rows.has_ack
     # Without the SYNs the scale is unknown. With the largest one, only a window of 0 is closed.
     unscaled = np.where(chosen_rows["window_shift"] < 0, MAX_WINDOW_SCALE, 0)
@@ -265,7 +262,7 @@ def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
         column.tolist()
         for column in (*computed, window, *(chosen_rows[name] for name in copied.split()))
     ]
-    return [Packet(*values) for values in zip(*columns, strict=True)]
+    return list(map(Packet, *columns))
 
 
 def _peer_side(
@@ -316,7 +313,7 @@ def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
     waiting: deque[tuple[int, int]] = deque()  # end and departure time of unacknowledged data
     events = [(packet.time_ns, packet.index, True, packet) for packet in out]
     events += [(packet.time_ns, packet.index, False, packet) for packet in into]
-    for time_ns, _index, outgoing, packet in sorted(events, key=lambda event: event[:2]):
+    for time_ns, _index, outgoing, packet in sorted(events):
         if outgoing:
             if packet.is_retransmission:
                 waiting.clear()  # the next ACK may answer either copy (Karn's algorithm)
@@ -358,20 +355,23 @@ def _check_clocks(
     for name, events in (("log", exchange.log), ("peer_log", exchange.peer_log)):
         if events is not None and not events:
             raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
-        _check_clock(name, ((e.time_ns, f"its '{e.name}' at {e.time_ns}") for e in events or ()))
+        for i, back_ms in _steps_back(events or ()):
+            event = f"its '{(events or ())[i].name}' at {(events or ())[i].time_ns}"
+            raise ValueError(_STEPPED.format(back_ms, name, event))
     for name, passed in (("segments", packets), ("peer_segments", peer_packets)):
         in_order = sorted(passed, key=lambda packet: packet.index)
-        _check_clock(name, ((p.time_ns, f"packet {p.packet}") for p in in_order))
+        for i, back_ms in _steps_back(in_order):
+            raise ValueError(_STEPPED.format(back_ms, name, f"packet {in_order[i].packet}"))
 
 
-def _check_clock(name: str, moments: Iterable[tuple[int, str]]) -> None:
-    """Raise ValueError if times, given in order of occurrence, step back."""
-    for (before_ns, _what), (after_ns, what) in pairwise(moments):
-        if after_ns < before_ns - CLOCK_NOISE_NS:
-            raise ValueError(
-                f"the clock stepped back by {(before_ns - after_ns) / 1e6:.1f} ms in {name},"
-                f" before {what}: record it again"
-            )
+_STEPPED: Final = "the clock stepped back by {:.1f} ms in {}, before {}: record it again"
+
+
+def _steps_back(moments: Sequence[Event] | Sequence[Packet]) -> Iterator[tuple[int, float]]:
+    """Yield the index after each step back in time, and the size of the step in ms."""
+    steps = np.diff(np.array([moment.time_ns for moment in moments], np.int64))
+    for i in np.flatnonzero(steps < -CLOCK_NOISE_NS).tolist():
+        yield i + 1, -int(steps[i]) / 1e6
 
 
 def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) -> None:

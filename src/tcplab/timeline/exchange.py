@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcplab.segments.left_out import opaque
-from tcplab.timeline.acks import explain_acks, with_arrivals
+from tcplab.timeline.acks import add_arrivals, explain_acks
 from tcplab.timeline.evidence import Evidence, gather
 from tcplab.timeline.parts import Mark
 from tcplab.timeline.record import R, Record
@@ -42,7 +42,8 @@ def explain(
     """
     evidence = gather(exchange, connection, sender)
     replay = Replay(evidence).run()
-    segments, queues = wire_queue(evidence, with_arrivals(evidence, replay.segments))
+    add_arrivals(evidence, replay.segments)
+    queues = wire_queue(evidence, replay.segments)
     rtt_ns = evidence.rtt_ns
     return Timeline(
         connection=evidence.connection,
@@ -51,8 +52,8 @@ def explain(
         nodelay=evidence.nodelay,
         writes=replay.writes,
         marks=replay.marks,
-        segments=segments,
-        acks=explain_acks(evidence, segments),
+        segments=replay.segments,
+        acks=explain_acks(evidence, replay.segments),
         holds=sorted([*replay.holds, *queues], key=lambda hold: hold.start_ns),
         peer_marks=[Mark(*event, message=0) for event in exchange.peer_log or ()],
         missing=_missing(evidence, replay),

@@ -60,7 +60,7 @@ class Hold:
         return (self.end_ns - self.start_ns) / 1e6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ack:
     """A segment from the peer, which acknowledges data and may carry data as well."""
 
@@ -79,7 +79,7 @@ class Ack:
     sent_ns: int | None = None  #: Time at which the ACK left the peer, or None if unknown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Segment:
     """A data segment as it left the sender, with the reason why it left at that moment."""
 

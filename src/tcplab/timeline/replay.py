@@ -99,6 +99,7 @@ class Replay:
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
         # Each value of una, and the time at which it was reached, in order.
         self._acked_ns: tuple[list[int], list[int]] = ([], [])
+        self._write_ends: list[int] = []
         self.writes: list[Write] = []
         self.marks: list[Mark] = []
         self.segments: list[Segment] = []
@@ -248,6 +249,7 @@ class Replay:
             size,
         )
         self.writes.append(write)
+        self._write_ends.append(write.end)
         if self.sender.queued <= 0 and self._last_sent_ns is not None:
             self.sender.cwnd.idle(moment.time_ns - self._last_sent_ns, self._rtt_ns)
         self.sender.write(size, more=more)
@@ -257,6 +259,7 @@ class Replay:
         if self.writes and size < self.writes[-1].bytes:
             last = self.writes[-1]
             self.writes[-1] = replace(last, bytes=size)
+            self._write_ends[-1] = last.offset + size
             self.sender.written = max(last.offset + size, self.sender.nxt)
 
     def _end_idleness(self, time_ns: int) -> None:
@@ -326,7 +329,8 @@ class Replay:
             self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN), [], None)
             return
         self._chain = why, hold, released_by = self._verdict(moment, packet)
-        self._append(packet, why, self._holds_of(packet, hold), released_by)
+        carried = self._carried(packet)
+        self._append(packet, why, self._holds_of(carried, hold), released_by, carried)
         self.sender.sent(packet, by_timer=why.reason is Reason.CORK_TIMEOUT)
         self._last_sent_ns = packet.time_ns
         self._first_sent[0].append(packet.offset)
@@ -336,9 +340,14 @@ class Replay:
         self._judge(moment)
 
     def _append(
-        self, packet: Packet, why: Why, holds: Sequence[Hold], released_by: int | None
+        self,
+        packet: Packet,
+        why: Why,
+        holds: Sequence[Hold],
+        released_by: int | None,
+        carried: Sequence[Write] | None = None,
     ) -> None:
-        carried = self._carried(packet)
+        carried = self._carried(packet) if carried is None else carried
         segment = Segment(
             len(self.segments) + 1,
             packet.packet,
@@ -358,13 +367,13 @@ class Replay:
         self.segments.append(segment)
 
     def _carried(self, packet: Packet) -> list[Write]:
-        first = bisect.bisect_right(self.writes, packet.offset, key=lambda write: write.end)
-        last = bisect.bisect_left(self.writes, packet.end, key=lambda write: write.offset)
+        first = last = bisect.bisect_right(self._write_ends, packet.offset)
+        while last < len(self.writes) and self.writes[last].offset < packet.end:
+            last += 1
         return self.writes[first:last]
 
-    def _holds_of(self, packet: Packet, hold: Hold | None) -> list[Hold]:
-        """Return a packet's holds since its first byte was written, except idleness and losses."""
-        carried = self._carried(packet)
+    def _holds_of(self, carried: Sequence[Write], hold: Hold | None) -> list[Hold]:
+        """Return the holds since the first write carried, except idleness and losses."""
         if not carried:
             return [hold] if hold else []
         late = takewhile(lambda hold: hold.end_ns > carried[0].time_ns, reversed(self.holds))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tcplab.models import Reason, RttEstimator
@@ -27,6 +28,15 @@ class Why:
     reason: Reason
     evidence: str  #: Facts in the recording that show the reason
     missing: str = ""  #: If the reason is unknown, the evidence that would show it; otherwise ""
+
+
+@lru_cache
+def _full(payload_bytes: int, room_bytes: int | None, tail_bytes: int) -> Why:
+    count = payload_bytes // (room_bytes or payload_bytes)
+    full = "a full segment" if count <= 1 else f"{count} full segments"
+    if tail_bytes:
+        full += f" and one of {count_bytes(tail_bytes)} behind"
+    return Why(Reason.FULL_SIZED, f"{payload_bytes} bytes are {full}")
 
 
 class Sender:
@@ -51,7 +61,8 @@ class Sender:
         )
         self.nodelay = evidence.nodelay
         self.corked = self.more = False
-        self._largest_mss = evidence.mss_bytes
+        #: The MSS, bounded by the peer's largest window (see mss_in_window), or None if unknown.
+        self.mss_bytes = self._largest_mss = evidence.mss_bytes
         self._max_window = 0
         self._push = False  # send everything queued, regardless of the rules for small segments
         self._small_end = 0  # snd_sml, the end of the last segment shorter than the MSS
@@ -78,12 +89,6 @@ class Sender:
     def window_end_before(self) -> int:
         """End of the peer's window before the last ACK; unlimited if that ACK was the first."""
         return self._before_ack[1] or 1 << 62
-
-    @property
-    def mss_bytes(self) -> int | None:
-        """The MSS, bounded by the peer's largest window (see mss_in_window), or None if unknown."""
-        largest = self._largest_mss
-        return None if largest is None else mss_in_window(largest, self._max_window)
 
     def is_full(self, packet: Packet) -> bool:
         """Return whether the packet had no room for more data. SACK blocks also take up room."""
@@ -131,15 +136,21 @@ class Sender:
         window = self.window_end - self.una
         if reason is Reason.WINDOW_LIMITED and window <= 0:
             return "the peer's window is closed"
-        return {
-            Reason.CWND_LIMITED: f"{self.cwnd.in_flight} of the {self.cwnd.limit} segments that the"
-            " congestion window allows are unacknowledged",
-            Reason.WINDOW_LIMITED: f"the peer's window of {count_bytes(window)} has room for"
-            f" {max(self.room, 0)} more",
-            Reason.CORKED: f"the socket is corked, {small}",
-            Reason.MSG_MORE: f"the last write used MSG_MORE, {small}",
-            Reason.HELD_BY_NAGLE: f"{count_bytes(self.unacked)} unacknowledged, {small}",
-        }[reason]
+        if reason is Reason.WINDOW_LIMITED:
+            return (
+                f"the peer's window of {count_bytes(window)} has room for {max(self.room, 0)} more"
+            )
+        if reason is Reason.CWND_LIMITED:
+            return (
+                f"{self.cwnd.in_flight} of the {self.cwnd.limit} segments that the congestion"
+                " window allows are unacknowledged"
+            )
+        if reason is Reason.HELD_BY_NAGLE:
+            return f"{count_bytes(self.unacked)} unacknowledged, {small}"
+        option = (
+            "the socket is corked" if reason is Reason.CORKED else "the last write used MSG_MORE"
+        )
+        return f"{option}, {small}"
 
     def too_short(self) -> Why | None:
         """Return the reason if Linux defers the queued burst, or None (tcp_tso_should_defer).
@@ -203,11 +214,7 @@ class Sender:
 
     def why_full(self, packet: Packet) -> Why:
         """Return the reason why a full segment or super-segment left."""
-        count = packet.payload_bytes // (self._room_in(packet) or packet.payload_bytes)
-        full = "a full segment" if count <= 1 else f"{count} full segments"
-        if tail := self.tail_bytes(packet):
-            full += f" and one of {count_bytes(tail)} behind"
-        return Why(Reason.FULL_SIZED, f"{packet.payload_bytes} bytes are {full}")
+        return _full(packet.payload_bytes, self._room_in(packet), self.tail_bytes(packet))
 
     # ---- state changes ----
 
@@ -242,7 +249,10 @@ class Sender:
             self._take_rtt(packet)
         if packet.ack >= self.una:
             self.window_end = packet.ack + packet.window
-            self._max_window = max(self._max_window, packet.window)
+            if packet.window > self._max_window:
+                self._max_window = packet.window
+                if self._largest_mss is not None:
+                    self.mss_bytes = mss_in_window(self._largest_mss, packet.window)
         self.more = False
 
     def _take_rtt(self, packet: Packet) -> None:

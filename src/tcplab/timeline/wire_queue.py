@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -38,27 +38,25 @@ class _Passage:
         return self.arrived_ns - self.left_ns
 
 
-def wire_queue(evidence: Evidence, segments: Sequence[Segment]) -> tuple[list[Segment], list[Hold]]:
-    """Find waits on the link. Return the segments with `queued_ms`, and the holds.
+def wire_queue(evidence: Evidence, segments: Sequence[Segment]) -> list[Hold]:
+    """Find waits on the link. Set `queued_ms` of the segments, and return the holds.
 
     This needs a capture at the peer. Time in excess of the fastest passage counts as queueing. The
     rate is the cause if arrivals are one transmission time apart, or agree with the known rate.
     """
     passages = _passages(evidence, segments)
     if len(passages) < 2:
-        return list(segments), []
+        return []
     rate = _rate_bits_per_ns(evidence, passages)
     fastest = min(passage.transit_ns - _sending_ns(passage, rate) for passage in passages)
     waited = {
         passage.number: passage.transit_ns - _sending_ns(passage, rate) - fastest
         for passage in passages
     }
-    marked = [
-        replace(segment, queued_ms=waited[i] / 1e6) if i in waited else segment
-        for i, segment in enumerate(segments)
-    ]
+    for i, waited_ns in waited.items():
+        segments[i].queued_ms = waited_ns / 1e6
     queued = [passage for passage in passages if waited[passage.number] >= QUEUED_NS]
-    return marked, _stretches(evidence, queued, waited, rate)
+    return _stretches(evidence, queued, waited, rate)
 
 
 def _passages(evidence: Evidence, segments: Sequence[Segment]) -> list[_Passage]:
