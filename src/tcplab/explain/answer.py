@@ -43,6 +43,7 @@ class Explanation:
 
     recorded: Recorded  #: The calls and packets of the command
     conversations: Sequence[Conversation]  #: The connections of the command, in order
+    connections: int  #: Number of captured connections, some of which may not be explained
     findings: Sequence[Finding]  #: The causes of waiting. The first one is the verdict
     missing: Sequence[str] = field(default=())  #: Evidence that the recording lacks
 
@@ -55,11 +56,14 @@ class Explanation:
         """A prefix such as "the first 200,000 of 1,000,000 packets (2.5 s): ", or ""."""
         looked_at = sum(len(conversation.rows) for conversation in self.conversations)
         packets = sum(conversation.packets for conversation in self.conversations)
+        some = ""
+        if len(self.conversations) < self.connections:
+            some = f"the first {len(self.conversations):,} of {self.connections:,} connections: "
         if looked_at == packets:
-            return ""
+            return some
         until_ns = max(int(conversation.rows["time_ns"][-1]) for conversation in self.conversations)
         seconds = (until_ns - self.recorded.span_ns[0]) / 1e9
-        return f"the first {looked_at:,} of {packets:,} packets ({seconds:.1f} s): "
+        return f"{some}the first {looked_at:,} of {packets:,} packets ({seconds:.1f} s): "
 
     @property
     def sentence(self) -> str:
@@ -245,7 +249,7 @@ class Explanation:
 def explained(recorded: Recorded) -> Explanation:
     """Join the calls and packets of a recording, and find the causes of its waits."""
     with _without_collector():
-        joined, missing = conversations(recorded)
+        joined, connections, missing = conversations(recorded)
         causes = findings(joined)
     unknown = sum(finding.share for finding in causes if finding.cause == "unknown")
     for conversation in joined:
@@ -255,7 +259,7 @@ def explained(recorded: Recorded) -> Explanation:
             missing += [f"{conversation.name}: {text}" for text in items]
     for whose, log in (("client", recorded.client), ("server", recorded.server)):
         missing += _missing_of(whose, log)
-    return Explanation(recorded, joined, causes, tuple(_fewer(missing)))
+    return Explanation(recorded, joined, connections, causes, tuple(_fewer(missing)))
 
 
 @contextmanager
@@ -274,7 +278,7 @@ def _missing_of(whose: str, log: CallLog | None) -> list[str]:
     if log is None:
         return []
     unseen = [f"{_UNSEEN.get(kind, kind)} (the {whose}'s)" for kind in log.unseen]
-    if log.logged < log.calls and log.whole and log.logged >= 200_000:
+    if log.is_full:
         unseen.append(f"{log.calls - log.logged} later calls of the {whose}")
     if not log.whole:
         unseen.append(f"the {whose}'s calls after the recorder was ended")

@@ -17,10 +17,10 @@ from tcplab.programs.calls import HANDS_OVER, CallLog, End
 from tcplab.segments import FIN, RST, TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
 
-#: Connections and packets beyond these limits are counted but not explained. Explaining this
-#: many takes about 20 s.
+#: Connections and packets beyond these limits are counted but not explained. A capture of this many
+#: packets takes less than 30 s and 2 GB.
 MOST_CONNECTIONS: Final = 200
-MOST_PACKETS: Final = 200_000
+MOST_PACKETS: Final = 1_000_000
 _HANDSHAKE: Final = 3
 #: A client sends the SYN again if no answer comes within this time.
 _SYN_TIMEOUT_NS: Final = 1_000_000_000
@@ -108,10 +108,10 @@ def _way(side: str) -> int:
     return 0 if side == "client" else 1
 
 
-def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
-    """Return the client's captured connections in order, and notes on those left out."""
+def conversations(recorded: Recorded) -> tuple[list[Conversation], int, list[str]]:
+    """Return the client's first connections in order, the number of all of them, and notes."""
     if recorded.near is None:
-        return [], []
+        return [], 0, []
     near = _by_ends(recorded.near.segments)
     far = {} if recorded.far is None else _by_ends(recorded.far.segments)
     joined, missing = [], []
@@ -126,21 +126,18 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
             f"{len(foreign)} other connections, which no recorded call made, are left out"
         )
         near = {ends: several for ends, several in near.items() if ends in ours}
-    count = sum(map(len, near.values()))
-    if count > MOST_CONNECTIONS:
-        missing.append(f"{count - MOST_CONNECTIONS} of {count} connections were not looked at")
     turns: dict[Ends, int] = defaultdict(int)
     first_rows = sorted(
         ((rows, ends) for ends, several in near.items() for rows in several),
         key=lambda pair: int(pair[0]["time_ns"][0]),
     )
-    room = MOST_PACKETS
+    room, until_ns = MOST_PACKETS, _logged_until_ns(recorded)
     for rows, ends in first_rows[:MOST_CONNECTIONS]:
         turn = turns[ends]
         turns[ends] += 1
         others = far.get(ends, [])
         peer_rows = others[turn] if turn < len(others) else None
-        looked_at, peer_rows = _shortened(rows, peer_rows, room)
+        looked_at, peer_rows = _shortened(rows, peer_rows, room, until_ns)
         room -= len(looked_at)
         joined.append(_explained(recorded, ends, looked_at, peer_rows, turn))
         joined[-1].packets = len(rows)
@@ -148,7 +145,14 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], list[str]]:
     for i, one in enumerate(joined):
         if _is_spare(one, [*filter(None, last_ns[:i] + last_ns[i + 1 :])]):
             one.given_up_ns = None
-    return joined, missing
+    return joined, len(first_rows), missing
+
+
+def _logged_until_ns(recorded: Recorded) -> int:
+    """Return when a recorder had logged as many calls as it can, or 1 << 63."""
+    full = [log for log in (recorded.client, recorded.server) if log is not None and log.is_full]
+    last_ns = ((socket.calls[-1].time_ns for socket in log.sockets if socket.calls) for log in full)
+    return min((max(times, default=0) for times in last_ns), default=1 << 63)
 
 
 def _is_spare(conversation: Conversation, others_ns: Sequence[int]) -> bool:
@@ -236,9 +240,13 @@ def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
 
 
 def _shortened(
-    rows: SegmentArray, peer: SegmentArray | None, most: int
+    rows: SegmentArray, peer: SegmentArray | None, most: int, until_ns: int
 ) -> tuple[SegmentArray, SegmentArray | None]:
-    """Return the first `most` rows (at least the handshake), and the peer's rows of that period."""
+    """Return at most `most` rows until a time, and the peer's rows of that period.
+
+    The rows include at least the handshake.
+    """
+    most = min(most, int((rows["time_ns"] <= until_ns).sum()))
     if len(rows) <= most:
         return rows, peer
     first: SegmentArray = rows[: max(most, _HANDSHAKE)]

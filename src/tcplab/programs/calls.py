@@ -12,6 +12,8 @@ from tcplab.programs.logs import Event, File
 #: An address (without brackets) and a port.
 End = tuple[str, int]
 
+#: The recorder logs this many calls, and only counts later ones (src/laboratory/calls).
+MOST_LOGGED: Final = 200_000
 #: The names of calls that hand bytes to TCP.
 HANDS_OVER: Final = ("write", "more", "zerocopy")
 #: Names of the events that setting and clearing an option add to an exchange's log, by option.
@@ -192,6 +194,11 @@ class CallLog:
     logged: int = 0  #: Number of these calls that are in the log
     stopped_ns: int = 0  #: Total time for which the command was stopped
     whole: bool = False  #: True if the recorder finished its log
+
+    @property
+    def is_full(self) -> bool:
+        """True if the recorder logged as many calls as it can, and only counted the others."""
+        return self.whole and MOST_LOGGED <= self.logged < self.calls
 
 
 def read_calls(path: File) -> CallLog:

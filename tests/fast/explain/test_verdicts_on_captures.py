@@ -117,3 +117,18 @@ def test_requests_that_no_log_shows_are_not_counted(tmp_path: Path) -> None:
         talk.segment(0, "PA", 1, 1, 10, ports=ports, step_ns=MS)
         talk.segment(1, "FPA", 1, 11, 10, ports=ports)
     assert "for 0 requests" not in verdict_on(talk, tmp_path).report()
+
+
+def test_the_first_line_says_what_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk()
+    for port in (40_000, 40_001, 40_002):
+        for side, flags in enumerate(("S", "SA", "A", "PA", "A")):
+            talk.segment(side % 2, flags, min(side, 1), 1, 9 * (flags == "PA"), ports=(port, 80))
+    assert verdict_on(talk, tmp_path).coverage == ""
+    monkeypatch.setattr("tcplab.explain.joining.MOST_PACKETS", 9)
+    assert "the first 12 of 15 packets (0.0 s): " in verdict_on(talk, tmp_path).report()
+    monkeypatch.setattr("tcplab.explain.joining.MOST_CONNECTIONS", 2)
+    first_line = verdict_on(talk, tmp_path).report().partition("\n")[0]
+    assert "the first 2 of 3 connections: the first 9 of 10 packets" in first_line
