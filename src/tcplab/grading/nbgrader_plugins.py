@@ -26,7 +26,7 @@ from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line
-from tcplab.grading.pages import cut_cells, settle_texts
+from tcplab.grading.pages import settle_page
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
 
@@ -90,20 +90,9 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
 def read_submission(path: str, released: str) -> dict[str, Any]:
     """Return the repaired "notebook", and notes "about" it. Run this with apart()."""
     repaired = repair(Path(path).read_bytes(), nbformat.read(released, as_version=4))
-    cells = [
-        (number, cell)
-        for number, cell in enumerate(repaired.notebook.cells, 1)
-        if not utils.is_locked(cell)
-    ]
-    repairs, flags = settle_texts(cells)
-    return {
-        "notebook": repaired.notebook,
-        "about": {
-            "repairs": repaired.repairs + repairs,
-            "flags": repaired.flags + flags,
-            "untouched_tasks": repaired.untouched_tasks,
-        },
-    }
+    about = {"repairs": repaired.repairs, "flags": repaired.flags}
+    about["untouched_tasks"] = repaired.untouched_tasks
+    return {"notebook": repaired.notebook, "about": about}
 
 
 # ---- running and judging -------------------------------------------------------------------------
@@ -132,7 +121,9 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         folder = Path(resources["metadata"]["path"])
         _make_readable(folder)
         ran = self._judge(nb, source.resolve(), folder, report)
-        report.repairs += cut_cells(nb.cells, folder)
+        repairs, flags = settle_page(nb.cells, folder)
+        report.repairs += repairs
+        report.flags += flags
         report.seconds = round(time.monotonic() - began_s - ran.waited_s, 3)
         if self.unsafe_no_sandbox:
             nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))

@@ -1,8 +1,8 @@
 """Make learners' texts harmless for the pages of feedback and formgrader.
 
 Markdown may contain HTML, and the reader of the page may be logged in as the teacher, so the
-rendered HTML is cleaned with an allow-list (nh3). Rendering takes quadratic time for some texts,
-which :func:`settle_texts` finds first.
+rendered HTML is cleaned with an allow-list (nh3). Some texts take quadratic time to render, and
+some pages grow without limit, which :func:`settle_page` prevents.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import html
 import json
 import re
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
@@ -23,7 +22,11 @@ import nh3
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import v4
+from nbgrader import utils
 from pygments.token import STANDARD_TYPES
+
+from tcplab.errors import StepError
+from tcplab.grading.apart import apart
 
 #: Text, tables and pictures are allowed, but no forms, frames, styles, scripts, SVG or objects.
 _TAGS: Final = {
@@ -54,14 +57,12 @@ _ADDRESS: Final = re.compile(
 _WEB: Final = re.compile(r"\s*https?://", re.IGNORECASE)
 #: The MathJax commands that add links, styles, ids or extensions to a page.
 _ACTIVE_MATH: Final = re.compile(r"\\(href|class|cssId|style|require)(?![a-z])", re.IGNORECASE)
-#: Limits on the length of a Markdown text, on the CPU time to render it, and on that of all texts.
-#: A text beyond a limit is shown as it was typed.
-MAX_TEXT: Final = 50_000
+#: Limits on the CPU time to render a text, and on the characters of all rendered texts, which a
+#: pasted picture fills each time it is shown. A text beyond a limit is shown as it was typed.
 _RENDER_S: Final = 0.3
-_RENDER_ALL_S: Final = 3.0
-#: Maximum number of characters of each kind on a page. Highlighted code and coloured output take
-#: long to render.
-_SHOWN: Final = {"code": 20_000, "markdown": 1_000_000, "raw": 20_000, "output": 200_000}
+MAX_RENDERED: Final = 48 << 20
+#: Maximum number of characters of each kind on a page, since each takes time to render.
+SHOWN: Final = {"code": 20_000, "text": 100_000, "output": 200_000}
 
 
 def _keep_attribute(tag: str, name: str, value: str) -> str | None:
@@ -122,49 +123,60 @@ def as_typed(source: str) -> str:
     return f"<pre>{signs}</pre>"
 
 
-def is_active(cell: Any) -> bool:
-    """Return whether cleaning would remove tags or non-layout attributes from a text cell."""
-    if cell.cell_type != "markdown":
-        return False
-    page = _render(cell.source, cell.get("attachments", {}))
-    return _elements(page) != _elements(_clean(page))
+def settle_page(cells: Any, folder: Path) -> tuple[list[str], list[str]]:
+    """Make a notebook's page small and quick to render; return repairs, and flags for active HTML.
 
-
-def settle_texts(cells: Any) -> tuple[list[str], list[str]]:
-    """Escape texts that would slow down or break a page, so that it shows them as typed.
-
-    `cells` are pairs of number and cell. Return repairs, and flags for active HTML. Signals are
-    used, so this must be called in the main thread of a process.
+    `folder` is the notebook's folder, which gets a file for each cell that is cut.
     """
-    repairs, flags, left_s = [], [], _RENDER_ALL_S
-    for number, cell in cells:
-        if cell.cell_type != "markdown":
-            continue
-        began_s = time.process_time()
-        try:
-            if len(cell.source) > MAX_TEXT or left_s <= 0:
-                raise _TooLongError
-            with _at_most(_RENDER_S):
-                if is_active(cell):
-                    flags.append(f"active-html: cell {number} of the notebook")
-        except (_TooLongError, Exception) as error:
-            why = "takes long" if isinstance(error, _TooLongError) else type(error).__name__
-            repairs.append(f"shown-as-typed: cell {number} of the notebook ({why})")
-            cell.source = as_typed(cell.source)
-        left_s -= time.process_time() - began_s
+    repairs = _cut(cells, folder)
+    texts = [
+        (number, cell)
+        for number, cell in enumerate(cells, 1)
+        if cell.cell_type == "markdown" and not utils.is_locked(cell)
+    ]
+    try:
+        slow, flags = apart(look_at_texts, texts)
+    except StepError as error:
+        slow, flags = [(number, str(error)) for number, _ in texts], []
+    for number, why in slow:
+        repairs.append(f"shown-as-typed: cell {number} of the notebook ({why})")
+        cells[number - 1].source = as_typed(cells[number - 1].source)
     return repairs, flags
 
 
-def cut_cells(cells: Any, folder: Path) -> list[str]:
-    """Cut texts longer than half of the page's remaining space, and link to the whole cells.
+def look_at_texts(texts: Any) -> tuple[list[tuple[int, str]], list[str]]:
+    """Return the texts to show as typed, each with the reason, and a flag for each active text.
 
-    The whole cells are saved as files in the notebook's folder `folder`. Return repairs.
+    Cleaning an active text removes tags, or attributes that are not for layout. `texts` are pairs
+    of number and cell. Signals are used, so run this with apart().
     """
-    repairs, left = [], dict(_SHOWN)
+    slow, flags, left = [], [], MAX_RENDERED
+    for number, cell in texts:
+        try:
+            with _at_most(_RENDER_S):
+                page = _render(cell.source, cell.get("attachments", {}))
+                if len(page) > left:
+                    raise _TooLongError
+                if _elements(page) != _elements(_clean(page)):
+                    flags.append(f"active-html: cell {number} of the notebook")
+        except (_TooLongError, Exception) as error:
+            is_long = isinstance(error, _TooLongError)
+            slow.append((number, "takes long" if is_long else type(error).__name__))
+        else:
+            left -= len(page)
+    return slow, flags
+
+
+def _cut(cells: Any, folder: Path) -> list[str]:
+    """Cut what is longer than half of the page's remaining space; link to files of whole cells."""
+    repairs, left = [], dict(SHOWN)
     for number, cell in enumerate(cells, 1):
         whole, is_cut = json.dumps(cell, indent=1), False
         outputs = cell.get("outputs", [])
-        texts: list[tuple[Any, Any, str]] = [(cell, "source", cell.cell_type)]
+        kind = "code" if cell.cell_type == "code" else "text"
+        texts: list[tuple[Any, Any, str]] = []
+        if not utils.is_locked(cell):
+            texts.append((cell, "source", kind))
         texts += [(output, "text", "output") for output in outputs if "text" in output]
         data = [output.data for output in outputs if "text/plain" in output.get("data", {})]
         texts += [(mime, "text/plain", "output") for mime in data]
@@ -183,7 +195,7 @@ def cut_cells(cells: Any, folder: Path) -> list[str]:
         if cell.cell_type == "code":
             cell.outputs.insert(0, v4.new_output("display_data", {"text/markdown": link}))
         else:
-            cell.source = f"{link}\n\n{cell.source}"
+            cell.source = f"{link}\n\n{as_typed(cell.source)}"
     return repairs
 
 

@@ -12,7 +12,14 @@ import pytest
 from jinja2 import Environment
 from nbformat import v4
 
-from tcplab.grading.pages import as_typed, cut_cells, is_active, safe_markdown
+from tcplab.grading import pages
+from tcplab.grading.pages import (
+    SHOWN,
+    as_typed,
+    look_at_texts,
+    safe_markdown,
+    settle_page,
+)
 
 ATTACKS = [
     "<script>alert(1)</script>",
@@ -72,6 +79,12 @@ def rendered(source: str, **cell: Any) -> str:
     return environment.from_string("{{ cell.source | markdown2html }}").render(cell=made)
 
 
+def is_active(source: str, **cell: Any) -> bool:
+    _, flags = look_at_texts([(3, v4.new_markdown_cell(source, **cell))])
+    assert flags in ([], ["active-html: cell 3 of the notebook"])
+    return flags != []
+
+
 class Tags(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -106,7 +119,7 @@ def test_attack_does_nothing_and_is_flagged(source: str) -> None:
     links = [value for name, value in attributes if name in ("href", "src")]
     assert [link for link in links if not HARMLESS_LINK.match(link)] == []
     assert [value for name, value in attributes if name == "style" and "url" in value] == []
-    assert is_active(v4.new_markdown_cell(around))
+    assert is_active(around)
 
 
 @pytest.mark.parametrize(
@@ -127,17 +140,17 @@ def test_attack_does_nothing_and_is_flagged(source: str) -> None:
 )
 def test_honest_text_looks_as_it_should(source: str, shown: str) -> None:
     assert shown in rendered(source)
-    assert not is_active(v4.new_markdown_cell(source))
+    assert not is_active(source)
 
 
 def test_pasted_picture_is_shown_if_it_is_one() -> None:
     source = "![image.png](attachment:image.png)"
     png = {"image.png": {"image/png": "iVBORw0KGgo="}}
     assert 'src="data:image/png;base64,iVBORw0KGgo="' in rendered(source, attachments=png)
-    assert not is_active(v4.new_markdown_cell(source, attachments=png))
+    assert not is_active(source, attachments=png)
     svg = {"image.png": {"image/svg+xml": "PHN2Zy8+"}}
     assert "svg" not in rendered(source, attachments=svg)
-    assert is_active(v4.new_markdown_cell(source, attachments=svg))
+    assert is_active(source, attachments=svg)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +174,7 @@ def test_address_that_is_no_web_page_and_no_own_file_is_removed(address: str) ->
         attributes = {name for _, own in Tags(rendered(source)).tags for name in own}
         assert not attributes & {"href", "src"}, source
         is_citation = source[0] != "<" and address.startswith(("http://", "https://"))
-        assert is_active(v4.new_markdown_cell(source)) != is_citation
+        assert is_active(source) != is_citation
 
 
 @pytest.mark.parametrize("address", ["plot.png", "pictures/my%20plot.png", "./a.c", "#why"])
@@ -183,10 +196,6 @@ def test_text_as_it_was_typed_is_text_in_every_place() -> None:
         assert parsed.text.strip() == source
 
 
-def test_code_is_never_active() -> None:
-    assert not is_active(v4.new_code_cell("<script>"))
-
-
 def test_long_cells_and_outputs_are_cut_and_linked(tmp_path: Path) -> None:
     def outputs() -> list[Any]:
         return [
@@ -198,7 +207,8 @@ def test_long_cells_and_outputs_are_cut_and_linked(tmp_path: Path) -> None:
     cells = [v4.new_markdown_cell(as_typed("<" * 500_000)), v4.new_code_cell("short = 1")]
     cells += [v4.new_code_cell("a=1;" * 240_000, outputs=outputs()) for _ in range(8)]
     written = json.loads(json.dumps(cells))
-    repairs = cut_cells(cells, tmp_path)
+    repairs, flags = settle_page(cells, tmp_path)
+    assert flags == []
     numbers = [1, *range(3, 11)]
     assert repairs == [f"cut: cell {number} of the notebook" for number in numbers]
     shown = json.dumps([cell for cell in cells if cell.cell_type == "code"])
@@ -214,3 +224,31 @@ def test_long_cells_and_outputs_are_cut_and_linked(tmp_path: Path) -> None:
         output.output_type for output in outputs()
     ]
     assert sum(len(cell.source) for cell in cells if cell.cell_type == "code") <= 20_000
+
+
+def test_many_texts_are_cut_where_the_page_is_full(tmp_path: Path) -> None:
+    """Each text is short enough for a page, but all of them would take seconds to render."""
+    own = {"grade": False, "grade_id": "own", "locked": True, "solution": False, "task": False}
+    texts = [v4.new_markdown_cell("<b>so</b> " * 4000) for _ in range(100)]
+    locked = v4.new_markdown_cell("Why? " * 1000, metadata={"nbgrader": own})
+    repairs, _ = settle_page([*texts, locked], tmp_path)
+    assert repairs == [f"cut: cell {number} of the notebook" for number in range(2, 101)]
+    assert len(list(tmp_path.glob("cell-*.json"))) == 99
+    assert locked.source == "Why? " * 1000
+    parsed = [Tags(rendered(text.source)) for text in texts]
+    links = {own["href"] for page in parsed for tag, own in page.tags if tag == "a"}
+    assert links == {path.name for path in tmp_path.iterdir()}
+    assert sum(len(page.text) for page in parsed) < SHOWN["text"] + 100 * len(texts)
+
+
+def test_picture_shown_many_times_is_limited_like_other_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MAX_RENDERED", 960_000)
+    picture = {"a.png": {"image/png": "iVBORw0KGgo=" * 5000}}
+    source = "![a](attachment:a.png)\n\n" * 3
+    cells = [v4.new_markdown_cell(source, attachments=picture) for _ in range(7)]
+    repairs, flags = settle_page(cells, tmp_path)
+    typed = [f"shown-as-typed: cell {number} of the notebook (takes long)" for number in (6, 7)]
+    assert (repairs, flags) == (typed, [])
+    assert cells[4].source == source

@@ -26,7 +26,7 @@ from tests.support.grading.tiny import write_tiny
 from tcplab.errors import StepError
 from tcplab.grading.channel import receive
 from tcplab.grading.collect import unpack
-from tcplab.grading.pages import safe_markdown, settle_texts
+from tcplab.grading.pages import safe_markdown, settle_page
 from tcplab.grading.repair import repair
 from tcplab.grading.staging import Expected, content_key, stage
 
@@ -128,15 +128,16 @@ def handed_in() -> dict[str, Any]:
 
 def check_notebook(data: bytes) -> None:
     repaired = repair(data, released())
-    settle_texts(list(enumerate(repaired.notebook.cells, 1)))
+    with tempfile.TemporaryDirectory() as folder:
+        repairs, flags = settle_page(repaired.notebook.cells, Path(folder))
     nbformat.validate(repaired.notebook)
     nbformat.writes(repaired.notebook).encode()
     for cell in repaired.notebook.cells:
         if cell.cell_type == "markdown":
             safe_markdown({"cell": cell}, cell.source).encode()
-    for note in (*repaired.repairs, *repaired.flags):
-        assert note.isprintable()
-    if not repaired.repairs and not repaired.flags:
+    notes = [*repaired.repairs, *repaired.flags, *repairs, *flags]
+    assert all(note.isprintable() for note in notes)
+    if not notes:
         kept = {cell.source.strip() for cell in repaired.notebook.cells}
         for cell in json.loads(data.decode("utf-8-sig"))["cells"]:
             assert "".join(cell["source"]).strip() in kept
