@@ -40,6 +40,8 @@ class Ran:
     #: messages to the learner, such as one about a cell that was stopped
     notes: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)  #: notes for a person to check
+    #: why the answers are unknown although the cells stayed within all limits, or empty
+    failure: str = ""
     waited_s: float = 0.0  #: time spent waiting for a turn (tcplab.grading.pool)
 
 
@@ -59,7 +61,8 @@ def run_cells(
     The results include the variables `names` and the content of `files` after the last cell.
 
     If a cell ends its process (by os._exit, too much memory, or an endless loop that cannot be
-    interrupted), the other cells are run again without it in the remaining time.
+    interrupted), the other cells are run again without it in the remaining time. They are not if
+    SIGKILL ended the process within its limits.
     """
     ran, left, limits = Ran(), list(cells), limits or Limits()
     deadline_s = time.monotonic() + limits.wall_s
@@ -125,6 +128,10 @@ def _take_over(
         if started is None
         else f"in code cell {[index for index, _ in cells].index(started) + 1}"
     )
-    ran.notes.append(f"The notebook's process {outcome.how_it_ended()} {where}.")
+    ended = f"notebook's process {outcome.how_it_ended()} {where}"
+    ran.notes.append(f"The {ended}.")
+    if outcome.was_killed:
+        ran.failure = f"the {ended}; is there enough memory?"
+        return None
     ran.flags.append(f"process-ended: {outcome.stopped_by or outcome.signal or 'exit'} {where}")
     return started

@@ -122,20 +122,27 @@ class Judge:
     ) -> dict[str, Verdict]:
         _look(submission, cells, ran)
         with submission:
-            verdicts = {question: self._ask(question, submission) for question in questions}
+            verdicts = {
+                question: self._ask(question, submission, ran.failure) for question in questions
+            }
             ran.flags += submission.flags
             if submission.is_late:
                 ran.flags.append(f"time-used-up: more than {JUDGING_S:g} s")
         return verdicts
 
-    def _ask(self, question: str, submission: Submission) -> Verdict:
-        """Return the verdict on a question. A failure of the judge never costs points."""
+    def _ask(self, question: str, submission: Submission, failure: str) -> Verdict:
+        """Return the verdict on a question. A failure of ours never costs points.
+
+        `failure` is why the notebook's variables are unknown, or empty.
+        """
         ask: Callable[[Submission], Verdict] | None = getattr(self._module, question, None)
         if ask is None:
             return Verdict(None, f"hidden/judge.py has no function {question}; a person decides.")
         if submission.is_late:
             return Verdict(None, f"not judged within {JUDGING_S:g} s; a person decides.")
         try:
+            if failure and self.task.answers.get(question):
+                raise LabError(failure)
             try:
                 verdict = ask(submission)
             except LabError:  # ask again, because a busy machine may have lost packets

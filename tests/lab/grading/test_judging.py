@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.grading.damaged import changed, set_source
+from tests.support.grading.damaged import before, changed, set_source
 from tests.support.grading.fixtures import Tiny, judge_submission
 
 from tcplab.errors import LabError
@@ -67,6 +67,18 @@ def test_program_that_the_kernel_kills_is_not_judged(tiny: Tiny, tmp_path: Path)
     assert report.scores == {"q1": 2.0, "q2": 1.0, "q3": None}
     [flag] = report.flags
     assert flag.startswith("not-judged: q3: total.c was ended by SIGKILL")
+
+
+def test_notebook_that_the_kernel_kills_is_not_judged(tiny: Tiny, tmp_path: Path) -> None:
+    submission = tiny.hand_in(tmp_path)
+    kill = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    changed(before("q2-text", kill))(submission)
+    report = judge_submission(tiny.judge, tiny.exercise, submission, "ada")
+    assert report.scores == {"q1": None, "q2": None, "q3": 2.0}
+    reason = "the notebook's process was ended by SIGKILL in code cell 3; is there enough memory?"
+    assert [f for f in report.flags if f.startswith("not-judged")] == [
+        f"not-judged: {question}: {reason}" for question in ("q1", "q2")
+    ]
 
 
 def test_question_that_fails_is_flagged_and_has_no_score(
