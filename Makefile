@@ -49,7 +49,7 @@ demo: setup ## open a lecture demo in the browser; NAME=cork opens another (`tcp
 lab: setup ## report what this machine can do, then open the course in JupyterLab
 	@bash tools/open-lab
 
-test-class: setup-dev ## grade a class of 195 with damaged and hostile submissions, and test the hub (minutes)
+test-class: setup-dev ## grade a class of 225 with damaged and hostile submissions, and test the hub (minutes)
 	pytest -m classroom tests/slow/grading/test_classroom.py tests/slow/deploy $(ARGS)
 
 test-course: setup-dev ## run a course of 30 simulated learners, from hand-out to marks (20 minutes); ARGS="-k small-writes" for one set

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
 import pytest
-from tests.support.grading.damaged import deep_path
+from tests.support.grading.damaged import deep_path, nested
 from tests.support.needs import needs_ordinary_user
 
 from tcplab.grading import staging
@@ -42,13 +41,7 @@ def test_path_that_is_too_long_is_left_out_and_flagged(submission: Path) -> None
 
 
 def test_folders_in_one_another_are_left_out_and_flagged(submission: Path) -> None:
-    at = os.open(submission, os.O_RDONLY)
-    for _ in range(300):
-        os.mkdir("d", dir_fd=at)
-        below = os.open("d", os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.close(at)
+    nested(submission)
     names, repairs, [flag] = staged(submission)
     assert (names, repairs) == ({"tiny.ipynb", "total.c"}, [])
     assert flag.endswith("(more than 100 folders in one another)")

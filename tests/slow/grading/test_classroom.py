@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.lab.grading.test_collect import BAD, ODD, lms, packed
 from tests.slow.grading.test_cluster import Cluster
 from tests.support.commands import completed
 from tests.support.grading.damaged import DAMAGES, changed, set_source
 from tests.support.grading.fixtures import Tiny, graded_by_command, quiet, scores, typed
-from tests.support.grading.hostile import ATTACKS
+from tests.support.grading.hostile import ATTACKS, INTAKE
 from tests.support.grading.sets import NAMES, SOURCES
 from tests.support.lifetime import processes, until
 from tests.support.needs import need_module, needs_root
@@ -30,6 +31,7 @@ from tests.support.ordinary_user import let_in
 from tests.support.paths import ROOT
 
 from tcplab.grading.batch import grade
+from tcplab.grading.collect import collect
 from tcplab.grading.release import released_files
 from tcplab.grading.trial import Mutant, Trial
 
@@ -46,9 +48,9 @@ QUALITIES: tuple[tuple[tuple[str, ...], float], ...] = (
 GOOD = 100
 
 
-def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
-    """Make a course with submissions; return the expected score of each student."""
-    expected = {}
+def class_of(tiny: Tiny, course: Path) -> dict[str, float | None]:
+    """Make a course with submissions; return each student's expected score, or None for none."""
+    expected: dict[str, float | None] = {}
     shutil.copytree(tiny.course, course)
     (course / "nbgrader_config.py").write_text(
         (course / "nbgrader_config.py").read_text()
@@ -70,7 +72,15 @@ def class_of(tiny: Tiny, course: Path) -> dict[str, float]:
     for name, attack in ATTACKS.items():
         attack.do(tiny.hand_in(course / "submitted" / f"hostile-{name}"))
         expected[f"hostile-{name}"] = 3.0 if name.startswith("c-") else 2.0 + attack.q2
-    return expected
+    for name, case in INTAKE.items():
+        case.do(tiny.hand_in(course / "submitted" / name))
+        expected[name] = case.score
+    solved = {path.name: path.read_bytes() for path in tiny.hand_in(course / "packed").iterdir()}
+    archives = {"zip-good.zip": packed(solved)}
+    archives |= {f"zip-{name}.zip": make() for name, (make, _) in (BAD | ODD).items()}
+    collected = collect("tiny", [lms(course, archives)], course=course)
+    assert set(collected.refused) == {f"zip-{name}.zip" for name in BAD}
+    return expected | {"zip-good": 5.0} | {f"zip-{name}": 0.0 for name in ODD}
 
 
 def children_of(course: Path) -> list[str]:
@@ -97,8 +107,10 @@ def test_resumed_grading_gives_every_student_the_right_score(tiny: Tiny, tmp_pat
     until(lambda: not children_of(course))
     with quiet():
         second = grade("tiny", course=course, jobs=2)
-    assert second.failed == {}
+    assert second.failed.keys() == {name for name, score in expected.items() if score is None}
+    assert second.no_feedback == {}
     assert len(second.kept) >= 30
+    expected = {name: score for name, score in expected.items() if score is not None}
     assert not list((course / "reports" / "tiny").glob(".scratch-*"))
     assert len(second.graded) + len(second.kept) == len(expected)
     actual = scores(course)

@@ -6,15 +6,15 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import nbformat
 import pytest
 from nbgrader.api import Gradebook
-from tests.support.grading.damaged import changed, deep_path, find, raw, set_source
+from tests.support.grading.damaged import changed, raw, set_source
 from tests.support.grading.fixtures import Tiny, grades, quiet
+from tests.support.grading.hostile import ELSEWHERE, INTAKE
 from tests.support.nonempty import each
 
 from tcplab.cli import main
@@ -86,69 +86,11 @@ def test_suspicious_code_is_found_in_linear_time() -> None:
 # ---- a class -------------------------------------------------------------------------------------
 
 
-def sparse(folder: Path) -> None:
-    with (folder / "sparse.bin").open("wb") as file:
-        file.truncate(20 << 30)
-
-
-def pasted_and_bombed(notebook: dict[str, Any]) -> None:
-    find(notebook, "w1-answer")[1]["source"] = "\\\\[" * 16_000
-
-
-def much_code(notebook: dict[str, Any]) -> None:
-    cell: dict[str, Any] = {
-        "cell_type": "code",
-        "metadata": {},
-        "outputs": [],
-        "execution_count": None,
-    }
-    notebook["cells"] += [{**cell, "id": f"m{n}", "source": "a=1;" * 24_000} for n in range(8)]
-
-
-def many_links(folder: Path) -> None:
-    for number in range(3000):
-        (folder / f"link{number}").symlink_to("nowhere")
-
-
-class Hostile(NamedTuple):
-    do: Callable[[Path], object]
-    score: float | None
-    note: str  # text that the repairs, flags or error must contain
-
-
-NOTHING: Callable[[Path], object] = lambda _folder: None  # noqa: E731
-HOSTILE = {
-    "ada": Hostile(NOTHING, 5.0, ""),
-    "zoe": Hostile(NOTHING, 5.0, ""),
-    "*": Hostile(NOTHING, None, "pattern"),
-    "two\nlines,1\x1b[31m": Hostile(NOTHING, None, "invisible"),
-    " spaces ": Hostile(NOTHING, None, "space"),
-    "tim": Hostile(NOTHING, None, "by case only"),
-    "TIM": Hostile(NOTHING, None, "by case only"),
-    "deep": Hostile(deep_path, 5.0, "unreadable"),
-    "sparse": Hostile(sparse, 5.0, "left-out: 'sparse.bin', 21475 MB"),
-    "memory": Hostile(
-        raw(lambda _: b'{"x": [' + b"[]," * (16 << 20) + b"[]]}"),
-        2.0,
-        "unreadable-notebook: it took more than 1024 MiB of memory",
-    ),
-    "slow-text": Hostile(changed(pasted_and_bombed), 5.0, "shown-as-typed: cell 12"),
-    "much-code": Hostile(changed(much_code), 5.0, "cut: cell 13 of the notebook"),
-    "links": Hostile(many_links, 5.0, "and 2951 more"),
-    "slow-pattern": Hostile(
-        changed(set_source("q1-answer", "'" + "tcplab." * 140_000 + "'")), 3.0, ""
-    ),
-    "no-time": Hostile(
-        lambda folder: (folder / "timestamp.txt").write_text("0x"), 5.0, "broken-timestamp: '0x'"
-    ),
-}
-
-
 @pytest.fixture(scope="module")
 def course(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     course = tmp_path_factory.mktemp("intake") / "course"
     shutil.copytree(tiny.course, course)
-    for student, hostile in HOSTILE.items():
+    for student, hostile in INTAKE.items():
         hostile.do(tiny.hand_in(course / "submitted" / student))
     return course
 
@@ -160,17 +102,17 @@ def batch(course: Path) -> Batch:
 
 
 def test_every_student_has_a_score_or_a_reason(course: Path, batch: Batch) -> None:
-    without = {student for student, hostile in HOSTILE.items() if hostile.score is None}
+    without = {student for student, hostile in INTAKE.items() if hostile.score is None}
     assert set(batch.failed) == without
     assert batch.no_feedback == {}
     for student in each(without):
-        assert HOSTILE[student].note in batch.failed[student]
+        assert INTAKE[student].note in batch.failed[student]
     records = course / "reports" / "tiny" / "records"
-    for student in each(set(HOSTILE) - without):
+    for student in each(set(INTAKE) - without):
         report = json.loads((records / f"{student}.json").read_text())
-        assert sum(report["scores"].values()) == HOSTILE[student].score, student
+        assert sum(report["scores"].values()) == INTAKE[student].score, student
         notes = "\n".join([*report["repairs"], *report["flags"]])
-        assert HOSTILE[student].note in notes, student
+        assert INTAKE[student].note in notes, student
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file()
     assert json.loads((records / "ada.json").read_text())["repairs"] == []
 
@@ -178,7 +120,7 @@ def test_every_student_has_a_score_or_a_reason(course: Path, batch: Batch) -> No
 def test_folder_names_are_escaped_in_tables_and_pages(course: Path, batch: Batch) -> None:
     assert batch.failed
     rows = grades(course)
-    assert len(rows) == len(HOSTILE)
+    assert len(rows) == len(INTAKE)
     assert rows.keys() >= {"two\\nlines,1\\x1b[31m", "ada"}
     folder = course / "reports" / "tiny"
     for name in ("index.html", "grades.csv", "moodle.csv", "canvas.csv"):
@@ -197,6 +139,20 @@ def test_page_links_to_the_cells_cut_from_it(course: Path, batch: Batch) -> None
         for link in links:
             assert len(json.loads((folder / link).read_text())["source"]) == 96_000
     assert len(page) < 10_000_000
+
+
+def test_page_leads_only_to_files_of_the_submission(course: Path, batch: Batch) -> None:
+    assert batch.graded
+    page = (course / "feedback" / "other-hosts" / "tiny" / "tiny.html").read_text()
+    addresses = re.findall(r'(?:href|src)\s*=\s*"([^"]*)"', page)
+    assert [address for address in addresses if any(host in address for host in ELSEWHERE)] == []
+    assert all(host in page for host in ELSEWHERE[:2])  # citations remain as text
+
+
+def test_page_of_many_texts_is_short(course: Path, batch: Batch) -> None:
+    assert batch.graded
+    page = (course / "feedback" / "many-texts" / "tiny" / "tiny.html").read_text()
+    assert 90_000 < page.count("word") * len("word ") <= 110_000
 
 
 def test_second_run_grades_nothing_and_escapes_names(

@@ -265,6 +265,17 @@ def deep_path(folder: Path) -> None:
     os.close(at)
 
 
+def nested(folder: Path) -> None:
+    """Add folders in one another, of which pytest can still remove a few hundred."""
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+
+
 #: Code that prints more than the sandbox keeps, and more than a pipe holds.
 TALK: Final = 'for (int i = 0; i < 20000; i++) fprintf(stderr, "%0100d", i); return 0;'
 
@@ -369,6 +380,9 @@ DAMAGES: Final[dict[str, Damage]] = {
                 "print('hm', file=sys.stderr)\n!echo hm >&2",
             )
         )
+    ),
+    "cells-that-print-megabytes": Damage(
+        changed(before("q1", "print('x' * 20_000_000)\n!yes | head -c 20000000"))
     ),
     "an-error-in-a-cell-of-its-own": Damage(changed(before("q1", "1 / 0"))),
     "syntax-error-in-an-answer": Damage(

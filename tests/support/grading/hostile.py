@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from tests.support.grading.damaged import changed, find, set_source
+from tests.support.grading.damaged import changed, deep_path, find, nested, raw, set_source
 from tests.support.grading.fixtures import Tiny, judge_submission
 
 from tcplab.grading.judging import Judge
@@ -385,6 +385,14 @@ ATTACKS: Final[dict[str, Attack]] = {
         ),
         "runs-commands",
     ),
+    "c-rings-and-descriptors-in-flight": Attack(
+        program(
+            "if (socket(AF_PACKET, SOCK_RAW, 0) >= 0 || socket(AF_UNIX, SOCK_STREAM, 0) >= 0 ||"
+            ' socketpair(AF_UNIX, SOCK_STREAM, 0, (int[2]){0}) == 0) puts("42");',
+            "sys/socket",
+        ),
+        "raw-packets",
+    ),
     "c-raw-packets-and-new-namespaces": Attack(
         program(
             'if (socket(AF_PACKET, SOCK_RAW, 0) >= 0 || unshare(CLONE_NEWUSER) == 0) puts("42");',
@@ -414,3 +422,89 @@ def assert_repelled(name: str, tiny: Tiny, folder: Path) -> None:
     assert any(flag.startswith(attack.flag) for flag in report.flags), report.flags
     shown = "\n".join([*report.messages.values(), *report.flags, *report.repairs])
     assert "the-hidden-judge-was-read" not in shown
+
+
+# ---- the rest of a class, which does harm where submissions are read and shown ----
+
+
+def sparse(folder: Path) -> None:
+    with (folder / "sparse.bin").open("wb") as file:
+        file.truncate(20 << 30)
+
+
+def many_links(folder: Path) -> None:
+    for number in range(3000):
+        (folder / f"link{number}").symlink_to("nowhere")
+
+
+def many_cells(kind: str, source: str, count: int) -> Callable[[Path], None]:
+    """Return a function that adds cells with this source to a submission."""
+
+    def change(notebook: dict[str, Any]) -> None:
+        own: dict[str, Any] = {"outputs": [], "execution_count": None} if kind == "code" else {}
+        added = {"cell_type": kind, "metadata": {}, "source": source, **own}
+        notebook["cells"] += [{**added, "id": f"m{number}"} for number in range(count)]
+
+    return changed(change)
+
+
+def written(text: str) -> Callable[[Path], None]:
+    return changed(set_source("w1-answer", text))
+
+
+#: Addresses that a page must not lead to. The first two remain as text.
+ELSEWHERE: Final = (
+    "http://localhost:8888/logout",
+    "https://example.org/pixel.png",
+    "/hub/logout",
+    "../../hub/spawn",
+)
+
+
+class Intake(NamedTuple):
+    """A submission in a folder of this name, its score, and a note on it."""
+
+    do: Callable[[Path], object]
+    score: float | None  # None if there must be no grade
+    note: str  # text that the repairs, flags or error must contain
+
+
+NOTHING: Final[Callable[[Path], object]] = lambda _folder: None  # noqa: E731
+INTAKE: Final[dict[str, Intake]] = {
+    "ada": Intake(NOTHING, 5.0, ""),
+    "zoe": Intake(NOTHING, 5.0, ""),
+    # ---- logins ----
+    "*": Intake(NOTHING, None, "pattern"),
+    "two\nlines,1\x1b[31m": Intake(NOTHING, None, "invisible"),
+    " spaces ": Intake(NOTHING, None, "space"),
+    "--replace": Intake(NOTHING, None, "a hyphen"),
+    "tim": Intake(NOTHING, None, "by case only"),
+    "TIM": Intake(NOTHING, None, "by case only"),
+    "\uff54im": Intake(NOTHING, None, "unusual width"),
+    # ---- folders and files ----
+    "deep-path": Intake(deep_path, 5.0, "unreadable"),
+    "deep-folders": Intake(nested, 5.0, "more than 100 folders in one another"),
+    "sparse": Intake(sparse, 5.0, "left-out: 'sparse.bin', 21475 MB"),
+    "links": Intake(many_links, 5.0, "and 2951 more"),
+    "no-time": Intake(
+        lambda folder: (folder / "timestamp.txt").write_text("0x"), 5.0, "broken-timestamp: '0x'"
+    ),
+    # ---- the notebook's file ----
+    "memory": Intake(
+        raw(lambda _: b'{"x": [' + b"[]," * (16 << 20) + b"[]]}"),
+        2.0,
+        "unreadable-notebook: it took more than 1024 MiB of memory",
+    ),
+    "deep-json": Intake(raw(lambda _: b'{"cells": ' + b"[" * 200_000), 2.0, "half-written"),
+    # ---- pages ----
+    "slow-text": Intake(written("\\\\[" * 16_000), 5.0, "shown-as-typed: cell 12"),
+    "many-texts": Intake(many_cells("markdown", "word " * 8000, 60), 5.0, "cut: cell 14"),
+    "much-code": Intake(many_cells("code", "a=1;" * 24_000, 8), 5.0, "cut: cell 13"),
+    "much-output": Intake(many_cells("code", "print('y' * 20_000)", 40), 5.0, "cut: cell"),
+    "other-hosts": Intake(
+        written("\n\n".join(f"![a]({to}) [b](<{to}>) <img src='{to}'>" for to in ELSEWHERE)),
+        5.0,
+        "active-html: cell 12",
+    ),
+    "slow-pattern": Intake(cell("'" + "tcplab." * 140_000 + "'"), 3.0, ""),
+}
