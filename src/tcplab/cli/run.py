@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: The figure that shows an experiment's whole result, by experiment.
 _FIGURES: Final = {
-    **dict.fromkeys(("bufferbloat", "fairness", "rtt-fairness"), "bottleneck"),
+    **dict.fromkeys(("bufferbloat", "rtt-fairness"), "bottleneck"),
     "congestion-controls": "contests",
     "notsent-lowat": "data_ages",
     "router-buffers": "line_use",

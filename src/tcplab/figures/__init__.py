@@ -29,7 +29,6 @@ from tcplab.figures.queues import *
 from tcplab.figures.real_programs import *
 from tcplab.figures.sendfile import *
 from tcplab.figures.sequence_diagram import *
-from tcplab.figures.small_writes import *
 from tcplab.figures.tcp_vs_udp import *
 from tcplab.figures.the_lab import *
 from tcplab.figures.timeline_figure import *

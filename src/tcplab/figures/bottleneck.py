@@ -11,8 +11,6 @@ from tcplab.experiments.bottleneck import (
     Bufferbloat,
     Contest,
     Contests,
-    Crowd,
-    Fairness,
     Flow,
     Race,
     RttFairness,
@@ -35,14 +33,14 @@ _MARKERS: Final = 9
 
 #: A label, a transfer, and the run that the transfer was part of.
 _Curve = tuple[str, Flow, Shared]
-_Result: TypeAlias = Bufferbloat | Contests | Fairness | RttFairness
+_Result: TypeAlias = Bufferbloat | Contests | RttFairness
 
 
 @drawn
 def bottleneck(result: _Result, key: Any = None) -> Picture:
     """Draw congestion window, round-trip time, queue and rate over time, each in its own strip.
 
-    The result is that of bufferbloat, fairness, rtt-fairness or congestion-controls. The key
+    The result is that of bufferbloat, rtt-fairness or congestion-controls. The key
     selects a variant, and each of its transfers gets a curve. Without a key, the figure shows all
     variants of bufferbloat (with one transfer each), or the last variant of another result.
     """
@@ -108,7 +106,7 @@ def _name(flow: Flow, run: Shared) -> str:
     )
 
 
-def _finding(variant: Bloat | Contest | Crowd | Race) -> tuple[str, str]:
+def _finding(variant: Bloat | Contest | Race) -> tuple[str, str]:
     """Return the title and the note of a variant's figure."""
     if isinstance(variant, Race):
         title = "The flow with the longest round trip gets nothing"
@@ -120,17 +118,6 @@ def _finding(variant: Bloat | Contest | Crowd | Race) -> tuple[str, str]:
         return title, (
             f"{variant.label} · {variant.near_mbit:.1f} and {variant.far_mbit:.1f} Mbit/s · the"
             f" longest RTT, with the queue, is {variant.model_ratio:.1f} times the shortest"
-        )
-    if isinstance(variant, Crowd):
-        least, most = variant.least_mbit, variant.most_mbit
-        title = "The slowest flow gets nothing"
-        if variant.flows == 1:
-            title = "One flow has the line to itself"
-        elif least:
-            title = f"The fastest flow gets {most / least:.1f} times the rate of the slowest"
-        return title, (
-            f"{variant.label} share {variant.mbit:.1f} Mbit/s, {least:.1f} to {most:.1f} each ·"
-            f" Jain's index {variant.jain:.2f}"
         )
     note = f"{variant.label}: {variant.mbit:.1f} Mbit/s"
     if isinstance(variant, Bloat):

@@ -1,4 +1,4 @@
-"""Draw the figures for the buffers lesson, on throughput, closed windows and long queues."""
+"""Draw the figures for the buffers lesson, on throughput and closed windows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
-from tcplab.experiments.buffers import Autotuning, Limits, Queues, Sweep, ZeroWindow
+from tcplab.experiments.buffers import Autotuning, Limits, Sweep, ZeroWindow
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["autotuning", "buffer_limits", "buffer_sweep", "bufferbloat", "zero_window"]
+__all__ = ["autotuning", "buffer_limits", "buffer_sweep", "zero_window"]
 
 _MARKERS: Final = ("o", "s", "^", "D")
 _HELD: Final = "data that the send buffer holds"
@@ -190,36 +190,6 @@ def autotuning(result: Autotuning) -> Picture:
 
 def _buffer_name(requested: int | None) -> str:
     return "a buffer left to the kernel" if requested is None else f"SO_RCVBUF {requested:,}"
-
-
-@drawn
-def bufferbloat(result: Queues) -> Picture:
-    """Draw the round-trip time over time for each length of the bottleneck's queue."""
-    figure, axes = canvas.new_axes(grid="both")
-    for number, variant in enumerate(some(result.variants)):
-        points = [(moment.time_s, moment.rtt_ms) for moment in variant.samples]
-        name = (
-            f"{variant.label}: {variant.mbit:.1f} Mbit/s, {variant.retransmissions} retransmitted"
-        )
-        axes.plot(*zip(*points, strict=True), label=name, **_curve(number, len(points)))
-    axes.axhline(result.rtt_ms, color=style.GREY, ls=(0, (1, 2)), label="the idle wire")
-    end = max(moment.time_s for variant in result.variants for moment in variant.samples)
-    most = max(variant.most_rtt_ms for variant in result.variants)
-    axes.set(ylim=(0, 1.08 * most), xlim=(0, 1.02 * end))
-    axes.set(xlabel="time (s)", ylabel="round-trip time (ms)")
-    canvas.legend(figure, ncols=1)
-    short = min(result.variants, key=lambda variant: variant.most_rtt_ms)
-    long = max(result.variants, key=lambda variant: variant.most_rtt_ms)
-    alike = max(short.mbit, long.mbit) < 1.1 * min(short.mbit, long.mbit)
-    title = (
-        f"A round trip takes up to {long.rtt_ms / short.rtt_ms:.1f} times as long, at"
-        f" {'nearly the same' if alike else 'another'} throughput"
-    )
-    note = " · ".join(
-        f"{variant.label}: {variant.rtt_ms:.0f} ms, {variant.mbit:.1f} Mbit/s"
-        for variant in (short, long)
-    )
-    return Picture(figure, title, table(result), note)
 
 
 # ---- drawing -------------------------------------------------------------------------------------

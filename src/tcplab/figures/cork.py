@@ -5,43 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcplab.experiments import table
-from tcplab.experiments.cork import Cork, Forgotten, Scenario, Scenarios
+from tcplab.experiments.cork import Forgotten, Scenario, Scenarios
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.generic import draw_bars, draw_curves
+from tcplab.figures.generic import draw_curves
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
-from tcplab.tables import count, digits, ms, plain
+from tcplab.tables import count, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cork_messages", "cork_scenarios", "forgotten_cork"]
-
-
-def cork_messages(result: Cork) -> Picture:
-    """Draw time, segments and system calls per message for each variant."""
-    rows = some(result.rows())
-    by_name = {row["variant"]: row for row in rows}
-    writes = result.writes_bytes
-    took = {
-        how: by_name[name]["ms_per_message"]
-        for name, how in (("default", "without an option"), ("cork", "under a cork"))
-        if name in by_name
-    }
-    times = " and ".join(f"{ms(value)} {how}" for how, value in took.items())
-    title = f"A message takes {times}" if took else ""
-    keys = "ms_per_message", "data_segments_per_message", "calls_per_message"
-    note = f"{len(writes)} writes, {plain(sum(writes))} bytes, RTT {result.rtt_ms:g} ms"
-    if len(took) == 2:
-        without, cork = took.values()
-        title = (
-            f"Without an option, a message takes {digits(without / cork, 2)} times as long as under"
-            " a cork"
-        )
-        note += f" · {times}"
-    return draw_bars(result, *keys, title=title, note=note)
+__all__ = ["cork_scenarios", "forgotten_cork"]
 
 
 def forgotten_cork(result: Forgotten) -> Picture:

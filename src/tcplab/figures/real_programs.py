@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.any_command import Commands, Explained
-from tcplab.experiments.real_programs import Deliveries, Pipelines
+from tcplab.experiments.real_programs import Pipelines
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, within
-from tcplab.figures.generic import Panel, draw_bars, draw_curves, draw_rows
+from tcplab.figures.generic import Panel, draw_curves, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
-from tcplab.tables import count, digits, ms
+from tcplab.tables import digits, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["answers", "deliveries", "pipelines", "waits"]
+__all__ = ["answers", "pipelines", "waits"]
 
 #: The styles of causes in tcplab.explain. _SAME maps further causes to these.
 _CAUSES: Final = {
@@ -150,18 +150,3 @@ def pipelines(result: Pipelines) -> Picture:
     note = f"RTT {first.rtt_ms:g} ms · {note}"
     keys = "commands_per_s", "model_per_s"
     return draw_curves(result, "pipeline", *keys, title=title, note=note, log="xy")
-
-
-def deliveries(result: Deliveries) -> Picture:
-    """Draw how long a reading takes to the subscriber, and how many segments the broker sends."""
-    runs = some(result.variants)
-    off, on = runs[0], runs[-1]
-    title = (
-        f"A reading takes {off.delay_ms / on.delay_ms:.1f} times as long with {off.case} as with"
-        f" {on.case.rpartition(' ')[2]}"
-    )
-    note = " · ".join(
-        f"{run.case}: {run.delay_ms:.0f} ms, {count(run.broker_segments, 'segment')}"
-        for run in (off, on)
-    )
-    return draw_bars(result, "delay_ms", "broker_segments", title=title, note=note)

@@ -174,17 +174,3 @@ def test_one_segment_send_buffer_stalls_on_delayed_acks() -> None:
         assert 15 < one.ms_per_write < 25
         assert result[1, "linux", nodelay].ms_per_write < 1
     assert result[13_422, "delaying", False].segments == 3
-
-
-def test_long_queue_adds_delay_and_no_throughput() -> None:
-    queues = buffers.measure_queues()
-    short, middle, long, fixed = queues.variants
-    rates = [queue.mbit for queue in queues.variants]
-    assert min(rates) > 0.95 * max(rates)
-    assert 20 < short.rtt_ms < middle.rtt_ms / 2 < long.rtt_ms / 10
-    assert long.most_queued_packets == 1000
-    assert min(long.most_rtt_ms, long.other_ms) > 1000
-    # A long queue delays losses, and then hundreds of segments are lost at once.
-    assert long.retransmissions > 5 * (short.retransmissions + middle.retransmissions)
-    assert (fixed.queue_packets, fixed.retransmissions) == (1000, 0)
-    assert max(fixed.rtt_ms, fixed.other_ms) < 1.5 * queues.rtt_ms

@@ -165,7 +165,6 @@ def test_every_experiment_explains_its_options() -> None:
             lambda: buffers.measure_order([(0.5, None)]),  # type: ignore[list-item]
             "sizes=0.5 must be a whole number from",
         ),
-        (lambda: buffers.measure_queues([(0, None)]), "queue_packets=0 must be a whole"),
         (lambda: cork.measure((1,)), r"writes_bytes=\(1,\) must be 2 to 64"),
         (lambda: cork.measure_scenarios(["write 1, magic"]), "'magic' is not a step; use write N"),
         (lambda: cork.measure_scenarios(["write"]), "'write' is not a step"),

@@ -109,17 +109,12 @@ def test_data_age_comes_mostly_from_the_senders_own_queue() -> None:
             assert aged.age_ms == pytest.approx(aged.model_age_ms, rel=0.1)
 
 
-def test_flows_share_the_link_within_the_jain_bounds() -> None:
-    crowds = bottleneck.measure_fairness()
-    assert crowds[1].jain == 1
-    assert [flow.rtt_ms for flow in crowds[3].run.flows] == [4, 6, 8]
-    for number, crowd in enumerate(each(crowds.variants), 1):
-        assert crowd.flows == len(crowd.run.flows) == number
-        assert 1 / number <= crowd.jain <= 1
-        assert crowd.least_mbit <= crowd.mbit / number <= crowd.most_mbit
-        assert 9.4 < crowd.mbit < 9.5
+def test_a_short_round_trip_gets_more_with_reno_than_with_cubic() -> None:
     (reno, cubic) = bottleneck.measure_rtt_fairness().variants
     assert reno.ratio > cubic.ratio > 1
+    for race in (reno, cubic):
+        assert 1 / 3 < race.jain < 1
+        assert 9 < race.mbit < 9.5
 
 
 def test_shorter_queues_drop_more_and_delay_less() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcplab import figures
-from tcplab.experiments import quotes, records, table
+from tcplab.experiments import quotes, records
 from tcplab.models import Peer, message_cost
 
 
@@ -108,15 +107,3 @@ def test_nodelay_matters_once_two_records_are_written_before_the_wait() -> None:
 
 
 # ---- pictures, and what is refused ---------------------------------------------------------------
-
-
-def test_figures_state_what_they_show_and_share_the_tables(
-    sent: records.Records, asked: quotes.Quotes
-) -> None:
-    picture = figures.records(sent)
-    assert "with a receiver" in picture.title
-    [legend] = picture.figure.legends
-    assert "Microsoft's number" in {text.get_text() for text in legend.get_texts()}
-    assert picture.table.text() == table(sent).text()
-    assert "quotes per second" in figures.quotes(asked).note
-    assert figures.quotes(asked).table.text() == table(asked).text()

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from tcplab import figures
 from tcplab.experiments import small_writes, table, write_patterns
 from tcplab.models import message_cost
 
@@ -75,22 +74,3 @@ def test_minshall_lets_a_small_tail_go_after_full_segments() -> None:
     stalled_ms = rows.pop("4 + 100")["arrival_ms"]
     assert stalled_ms > 100 * max(row["arrival_ms"] for row in rows.values())
     assert message_cost([4, 100]).ms_per_message == pytest.approx(stalled_ms, abs=4)
-
-
-def test_two_cells_of_forty_wait_for_a_timer() -> None:
-    matrix = write_patterns.measure_matrix()
-    assert len(matrix.variants) == 40
-    stalled = {cell.key for cell in matrix.variants if cell.stalled}
-    assert stalled == {((4, 100), "default", "linux"), ((2,) * 15, "default", "linux")}
-    for receiver in ("linux", "at once"):
-        for option in ("cork", "msg_more", "writev"):
-            assert matrix[(4, 100), option, receiver].segments == (104,)
-            assert matrix[(2,) * 15, option, receiver].segments == (30,)
-        assert matrix[(4, 100), "default", receiver].segments == (4, 100)
-        assert matrix[(2,) * 15, "default", receiver].segments == (2, 28)
-        assert matrix[(2,) * 15, "no_delay", receiver].segments == (2,) * 15
-        assert matrix[(1448, 100), "default", receiver].segments == (1448, 100)
-        assert matrix[(100,), "no_delay", receiver].segments == (100,)
-    picture = figures.write_matrix(matrix)
-    assert "2 of 40 combinations wait" in picture.note
-    assert len(picture.table.rows) == 40

@@ -61,19 +61,6 @@ def autotuning() -> buffers.Autotuning:
     return buffers.Autotuning(paths, {}, 100)
 
 
-def queues() -> buffers.Queues:
-    return buffers.Queues(
-        [
-            buffers.Queue(20, None, 9.4, 38, 49, 44.6, 20, 4, 36.0, samples(30, 1)),
-            buffers.Queue(1000, None, 9.41, 120, 168, 1250.0, 120, 0, 117.0, samples(100, 1)),
-            buffers.Queue(1000, 24_576, 9.17, 25, 28, 1250.0, 11, 0, 25.0, samples(20, 1)),
-        ],
-        {},
-        10,
-        20,
-    )
-
-
 def zero_window(*, closes: bool = True) -> buffers.ZeroWindow:
     rows = [*handshake(10), *(data(0.01 * i, 1448 * i, 1448) for i in range(10))]
     rows += [ack(10, 2896, window=12_000), ack(20, 14_480, window=3000)]
@@ -99,16 +86,6 @@ def played(log: list[Event], *sent: tuple[float, int], calls: int = 5) -> cork.P
     result = PatternResult(0, 40000, 1448, ())
     exchange = Exchange(result, log, segments, peer_segments=segments, options=OPTIONS)
     return cork.Played(calls, exchange)
-
-
-def messages() -> cork.Cork:
-    log = [Event(ns(0), "write", 200), Event(ns(40), "read", 2)]
-    sent = played(log, (0.1, 100), (20, 100))
-    made = [
-        cork.Message(mode, (100, 100), 1, sent, (40.2 / (i + 1) ** 2,))
-        for i, mode in enumerate(cork.MODES)
-    ]
-    return cork.Cork(made, {}, (100, 100), 20)
 
 
 def forgotten() -> cork.Forgotten:
@@ -139,8 +116,6 @@ MADE: dict[str, Callable[[], figures.Picture]] = {
     "buffer_limits": cache(lambda: figures.buffer_limits(limits())),
     "zero_window": cache(lambda: figures.zero_window(zero_window())),
     "autotuning": cache(lambda: figures.autotuning(autotuning())),
-    "bufferbloat": cache(lambda: figures.bufferbloat(queues())),
-    "cork_messages": cache(lambda: figures.cork_messages(messages())),
     "forgotten_cork": cache(lambda: figures.forgotten_cork(forgotten())),
     "cork_scenarios": cache(lambda: figures.cork_scenarios(scenarios())),
 }
@@ -185,23 +160,14 @@ def test_closed_window_and_probes_are_labelled() -> None:
         figures.zero_window(zero_window(closes=False))
 
 
-def test_autotuning_and_queues_name_best_and_worst() -> None:
+def test_autotuning_names_the_best() -> None:
     picture = MADE["autotuning"]()
     assert "carries 5.9 times as much as the best fixed size" in picture.title
     assert "a buffer left to the kernel: 94 Mbit/s" in picture.note
     assert "SO_RCVBUF 65,536: 16 Mbit/s" in picture.note
-    picture = MADE["bufferbloat"]()
-    assert picture.title.startswith("A round trip takes up to 4.8 times as long")
-    assert "queue of 1000, SO_RCVBUF 24,576: 25 ms" in picture.note
-    assert "queue of 1000: 120 ms" in picture.note
 
 
 def test_titles_of_the_cork_state_its_times() -> None:
-    messages = MADE["cork_messages"]()
-    assert messages.title == "Without an option, a message takes 9 times as long as under a cork"
-    assert messages.note == (
-        "2 writes, 200 bytes, RTT 20 ms · 40.2 ms without an option and 4.47 ms under a cork"
-    )
     forgotten = MADE["forgotten_cork"]()
     assert forgotten.title.endswith("which grows with the RTT")
     assert forgotten.note == "205 ms at an RTT of 0 ms · 355 ms at an RTT of 150 ms"
@@ -217,8 +183,6 @@ def test_titles_of_the_cork_state_its_times() -> None:
         lambda: figures.buffer_sweep(buffers.Sweep([], {}, "receive", 50)),
         lambda: figures.buffer_limits(buffers.Limits([], {})),
         lambda: figures.autotuning(buffers.Autotuning([], {}, 100)),
-        lambda: figures.bufferbloat(buffers.Queues([], {}, 10, 20)),
-        lambda: figures.cork_messages(cork.Cork([], {}, (1, 1), 0)),
         lambda: figures.forgotten_cork(cork.Forgotten([], {})),
         lambda: figures.cork_scenarios(cork.Scenarios([], {})),
     ],

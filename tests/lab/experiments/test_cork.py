@@ -6,7 +6,6 @@ import pytest
 from tests.support.needs import need_token_bucket
 from tests.support.nonempty import each
 
-from tcplab.cli import main
 from tcplab.experiments import as_json, cork, recordings, table
 
 pytestmark = pytest.mark.needs_lab
@@ -60,16 +59,3 @@ def test_only_a_cork_or_msg_more_joins_the_header_to_the_file() -> None:
         "read+send, cork": False,
     }
     assert all(max(sent.sizes) == cork.MSS_BYTES for sent in each(result.variants))
-
-
-def test_a_cork_leaks_if_a_thread_writes_to_two_sockets(capsys: pytest.CaptureFixture[str]) -> None:
-    """A packet buffer holds 17 fragments. Alternating writes to two sockets never share one."""
-    assert main(["run", "cork-leak", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert data["experiment"] == "cork-leak"
-    one, two = (list(map(int, row["sizes"].split(" + "))) for row in data["rows"])
-    assert one == [200]
-    full, rest = two
-    assert full + rest == 200
-    # A write across the end of the thread's memory counts as two fragments.
-    assert 150 < full <= 170

@@ -56,8 +56,9 @@ def test_a_queue_fills_and_drops_and_a_managed_one_stays_short() -> None:
 
 def test_fairness_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "fair.svg"
-    assert main(["run", "fairness", "--flows", "2", "--duration-s", "2", f"--figure={path}"]) == 0
-    assert re.search(r"^2 flows +\d", capsys.readouterr().out, re.MULTILINE)
+    options = ["--congestions", "reno", "--duration-s", "2", f"--figure={path}"]
+    assert main(["run", "rtt-fairness", *options]) == 0
+    assert re.search(r"^reno +\d", capsys.readouterr().out, re.MULTILINE)
     assert path.read_text().startswith("<?xml")
 
 

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import os
-
 import pytest
 from tests.support.nonempty import each
 
 from tcplab.cli import main
 from tcplab.experiments import recordings, send_queue, sendfile, table
-from tcplab.experiments.files import NO_DISK
-from tcplab.experiments.sendfile import SendFiles, memory_limits
+from tcplab.experiments.sendfile import SendFiles
 from tcplab.models import goodput_mbyte_s
 
 A, B, C = "A: read 4096 + send", "B: sendfile", "C: cork, sendfile"
@@ -55,39 +52,12 @@ def test_no_method_is_faster_than_the_wire() -> None:
     assert wire.find("read 1024 + send").system_calls == 2 * -(-2_000_000 // 1024)
 
 
-@needs_lab
-def test_all_methods_run_with_segmentation_offload() -> None:
-    assert_carried_out(sendfile.measure_offload(2, runs=1))
-
-
-def test_each_way_is_measured_with_a_cold_and_a_warm_file() -> None:
-    cold = sendfile.measure_cold_cache(2, runs=1)
-    assert_carried_out(cold)
-    assert [variant.plan.cache for variant in cold.variants] == ["cold", "warm"] * 2
-    assert {variant.missing for variant in cold.variants} <= {"", NO_DISK}
-
-
 def test_clients_are_served_at_once_by_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "sendfile-clients", "--size-mb", "1", "--runs", "1"]) == 0
     assert "B: sendfile, 64 clients" in capsys.readouterr().out
     clients = sendfile.measure_clients([1, 4], size_mb=1, runs=1)
     assert_carried_out(clients)
     assert [variant.plan.connections for variant in clients.variants] == [1, 1, 4, 4]
-
-
-def test_memory_is_limited_for_the_sender_alone() -> None:
-    memory = sendfile.measure_memory(runs=1)
-    assert_carried_out(memory)
-    enomem = "mmap of the file: ENOMEM: Cannot allocate memory"
-    missing = {variant.plan.name: variant.missing for variant in memory.variants[:5]}
-    assert missing == {A: "", B: "", "mmap + send": enomem, "splice": "", "MSG_ZEROCOPY": enomem}
-    for transfer in each(memory.variants[5:]):
-        assert transfer.plan.special == "cgroup"
-        if not transfer.costs:
-            reasons = ("systemd-run --user --scope", "tmpfs", "had no memory left")
-            assert any(reason in transfer.missing for reason in reasons)
-    mine = f"tcplab-{os.getpid()}"
-    assert not any((parent / mine).exists() for parent, _ in memory_limits.memory_groups())
 
 
 @needs_lab

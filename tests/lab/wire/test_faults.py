@@ -19,7 +19,7 @@ from tests.support.wire.model import Settings
 
 from tcplab import Lab
 from tcplab.experiments import provenance, table
-from tcplab.experiments.bottleneck import Fairness
+from tcplab.experiments.bottleneck import Bufferbloat
 
 #: Size of a frame's cell in the store, from frame.h.
 CELL_BYTES = 2048
@@ -226,8 +226,8 @@ def test_provenance_says_that_the_wire_was_late() -> None:
     assert after["wire_late_share"] >= 0.5  # the other packet is the server's refusal
     assert after["wire_missed"] == 0
     # A table says above its numbers that the wire was late, unless they come from a recording.
-    late, fine = (table(Fairness([], origin)).caption for origin in (after, before))
+    late, fine = (table(Bufferbloat([], origin)).caption for origin in (after, before))
     assert late.startswith("1 of 100 packets left the wire more than")
     assert fine == ""
     mark = {"measured_at": "2026-11-22", "kernel": "6.18", "why": "no lab"}
-    assert "busy" not in table(Fairness([], {**after, "recorded": mark})).caption
+    assert "busy" not in table(Bufferbloat([], {**after, "recorded": mark})).caption

@@ -8,7 +8,6 @@ to set them before listen() and connect(). The experiments test this advice.
 
 from tcplab.experiments.buffers.common import *
 from tcplab.experiments.buffers.limits import *
-from tcplab.experiments.buffers.queues import *
 from tcplab.experiments.buffers.send_buffer import *
 from tcplab.experiments.buffers.throughput import *
 from tcplab.experiments.buffers.windows import *

@@ -9,18 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
-from tcplab.errors import LabError
 from tcplab.experiments import provenance
-from tcplab.experiments.files import NO_DISK, can_be_cold, file_of, removed_on_exit
+from tcplab.experiments.files import file_of, removed_on_exit
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.sendfile.transfers import Cost, Plan, Transfer
 from tcplab.lab import Network
 from tcplab.programs import ReceiverOptions, send_file
-
-_NO_LIMITS: Final[Mapping[str, Network | str]] = MappingProxyType({})
 
 
 def send_all(
@@ -30,15 +26,12 @@ def send_all(
     network: Network,
     *,
     beside: Sequence[Network] = (),
-    limits: Mapping[str, Network | str] = _NO_LIMITS,
     record: bool = False,
 ) -> tuple[list[Transfer], dict[str, Any]]:
     """Send the file of every plan `runs` times; return the transfers and the provenance.
 
-    A plan that is impossible here stays in the result with the reason. Each network in `beside`
-    runs plans at the same time as `network`. If the `special` of a plan is in `limits`, the plan
-    runs on the network given there, or not at all if a reason is given instead. With `record`, the
-    client's packets are captured.
+    Each network in `beside` runs plans at the same time as `network`. With `record`, the client's
+    packets are captured.
     """
     with ExitStack() as stack:
         sizes = {plan.file_bytes for plan in plans}
@@ -47,20 +40,9 @@ def send_all(
         outputs = {place: stack.enter_context(_output(files)) for place in places}
         threads = stack.enter_context(ThreadPoolExecutor(len(places)))
 
-        def run(plan: Plan, place: Network) -> Cost | str:
-            """Return the cost of a plan on a network, or the reason why there is none."""
-            path, where = files[plan.file_bytes], limits.get(plan.special, place)
-            if plan.cache == "cold" and not can_be_cold(path):
-                return NO_DISK
-            if isinstance(where, str):
-                return where
-            try:
-                return _send(where, plan, path, outputs[place] if plan.into_file else None, record)
-            except LabError as error:
-                if where is place:
-                    raise
-                # A failure under a limit is a result.
-                return _short(error, path)
+        def run(plan: Plan, place: Network) -> Cost:
+            path = files[plan.file_bytes]
+            return _send(place, plan, path, outputs[place] if plan.into_file else None, record)
 
         batches = [plans[n : n + len(places)] for n in range(0, len(plans), len(places))]
         finished, done = one_by_one(
@@ -114,13 +96,5 @@ def _send(network: Network, plan: Plan, path: Path, output: Path | None, record:
     )
 
 
-def _short(error: LabError, path: Path) -> str:
-    if "SIGKILL" in str(error):
-        return "killed by the kernel: the control group had no memory left"
-    return str(error).rpartition("): ")[2].replace(str(path), "the file")
-
-
-def _transfer(plan: Plan, outcomes: Sequence[Cost | str]) -> Transfer:
-    costs = [outcome for outcome in outcomes if isinstance(outcome, Cost)]
-    reasons = ["interrupted before its turn", *(why for why in outcomes if isinstance(why, str))]
-    return Transfer(plan, costs, "" if costs else reasons[-1])
+def _transfer(plan: Plan, costs: Sequence[Cost]) -> Transfer:
+    return Transfer(plan, costs, "" if costs else "interrupted before its turn")
