@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.cli.declared import add_options
@@ -13,12 +14,16 @@ if TYPE_CHECKING:
     from tcplab.experiments import Result
     from tcplab.experiments.declaration import Experiment
 
-#: The figure that shows an experiment's whole result, by experiment.
-_FIGURES: Final = {
-    **dict.fromkeys(("bufferbloat", "rtt-fairness"), "bottleneck"),
-    "congestion-controls": "contests",
-    "notsent-lowat": "data_ages",
-    "router-buffers": "line_use",
+#: The figure that shows an experiment's whole result, with its quantities.
+_FIGURES: Final[dict[str, tuple[str, Sequence[str], dict[str, str]]]] = {
+    **dict.fromkeys(("bufferbloat", "rtt-fairness"), ("bottleneck", (), {})),
+    "congestion-controls": ("contests", (), {}),
+    "notsent-lowat": ("draw_bars", ("age_ms", "unsent_bytes", "mbit"), {}),
+    "router-buffers": (
+        "draw_curves",
+        ("bdps", "used_percent", "model_percent"),
+        {"by": "flows", "log": "x"},
+    ),
 }
 
 
@@ -86,7 +91,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if getattr(arguments, "figure", None):
         from tcplab import figures
 
-        getattr(figures, _FIGURES[arguments.experiment.name])(result).save(arguments.figure)
+        draw, keys, options = _FIGURES[arguments.experiment.name]
+        getattr(figures, draw)(result, *keys, **options).save(arguments.figure)
     if arguments.json:
         print(as_json(result))
         return status

@@ -135,7 +135,7 @@ class Mtu(Result[LoopbackMtu | WireMtu]):
         Column("header_percent", "headers (%)", ".2f"),
         Column("segments_per_mb", "segments/MB", ".0f"),
         Column("mb_per_s_min", "MB/s min", ".5g"),
-        Column("mb_per_s", "median", ".5g"),
+        Column("mb_per_s", "MB/s", ".5g"),
         Column("mb_per_s_max", "max", ".5g"),
         Column("model_mb_per_s", "model (MB/s)", ".5g"),
         Column("cpu_s_per_gb", "CPU s/GB", ".2f"),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 
-from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.exchange import Exchanged
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
@@ -147,6 +147,7 @@ class Sized(Variant):
     #: time for slow start, for the rest at the link's rate, and for the last ACK to return
     model_ms: float = column("model (ms)", ".0f")
     mbit: float = column("Mbit/s", ".1f")
+    model_mbit = computed(lambda case: 8e-3 * case.data_bytes / case.model_ms, "model", ".1f")
 
 
 class Sizes(Result[Sized]):

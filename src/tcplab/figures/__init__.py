@@ -17,7 +17,6 @@ This package exports the functions in each module's ``__all__``.
 
 from tcplab.figures.bottleneck import *
 from tcplab.figures.buffers import *
-from tcplab.figures.congestion_window import *
 from tcplab.figures.cork import *
 from tcplab.figures.curves import *
 from tcplab.figures.diagnosis import *
@@ -29,6 +28,5 @@ from tcplab.figures.queues import *
 from tcplab.figures.real_programs import *
 from tcplab.figures.sendfile import *
 from tcplab.figures.sequence_diagram import *
-from tcplab.figures.tcp_vs_udp import *
 from tcplab.figures.the_lab import *
 from tcplab.figures.timeline_figure import *

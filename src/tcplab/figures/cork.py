@@ -1,14 +1,13 @@
-"""Draw the figures for the cork lesson, on messages in several writes and the cork's timeout."""
+"""Draw the waits of scripts of calls around a cork."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tcplab.experiments import table
-from tcplab.experiments.cork import Forgotten, Scenario, Scenarios
+from tcplab.experiments.cork import Scenario, Scenarios
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
-from tcplab.figures.generic import draw_curves
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
@@ -17,21 +16,7 @@ from tcplab.tables import count, ms
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cork_scenarios", "forgotten_cork"]
-
-
-def forgotten_cork(result: Forgotten) -> Picture:
-    """Draw how long a cork that is never removed, or MSG_MORE, holds data, against the RTT."""
-    rows = some(result.rows())
-    first, last = rows[0], rows[-1]
-    title = "A forgotten cork holds data for the retransmission timeout"
-    if last["cork_ms"] > first["cork_ms"]:
-        title += ", which grows with the RTT"
-    note = " · ".join(
-        f"{row['cork_ms']:.0f} ms at an RTT of {row['rtt_ms']:g} ms" for row in (first, last)
-    )
-    keys = "cork_ms", "more_ms", "model_ms", "manual_ms"
-    return draw_curves(result, "rtt_ms", *keys, title=title, note=note)
+__all__ = ["cork_scenarios"]
 
 
 @drawn

@@ -6,8 +6,8 @@
     figures.draw_curves(result, "rtt_ms", "cork_ms", "model_ms")  # the first is the x axis
 
 A quantity is identified by its KEY in the rows. Its column supplies the label of the axis and the
-format of the numbers. If rows have KEY_min and KEY_max, draw_bars() draws a line between the two. A
-figure that needs more draws its rows with `draw_rows` and makes its own title.
+format of the numbers. If rows have KEY_min and KEY_max, draw_bars() draws a line between the two,
+and a diamond at published_KEY. A figure that needs more draws its rows with `draw_rows`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
@@ -41,7 +42,7 @@ LOOKS: Final = (
 
 
 #: If the longest bar is more than this many times as long as another, the other is invisible.
-_MOST_TIMES: Final = 50
+_MOST_TIMES: Final = 100
 #: The width of a figure's axes in units, which leaves room for the names.
 _BARS_PX: Final = 450
 
@@ -143,51 +144,76 @@ def draw_rows(
 
 @drawn
 def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> Picture:
-    """Draw a bar for each variant, in one panel per quantity.
+    """Draw a bar for each variant with a value of the first quantity, in one panel per quantity.
 
-    If the values have no spread and only a logarithmic axis can show the smallest of them, dots are
-    drawn instead, because the length of a bar has no meaning on such an axis. The default title
-    gives the smallest and the largest value of the first quantity.
+    If only a logarithmic axis can show the smallest value, dots are drawn instead, because the
+    length of a bar has no meaning on such an axis. The default title gives the smallest and the
+    largest value of the first quantity.
     """
-    rows, panels = some(result.rows()), []
-    for key, look in zip(keys, LOOKS[: len(keys)], strict=True):
-        label, values = _column(result, key).heading, [float(row[key] or 0) for row in rows]
-        ends = [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row]
-        words = [_shown(result, key, row) for row in rows]
-        if not ends and max(values) > _MOST_TIMES * min(values) > 0:
-            limits = min(values) / 2, 8 * max(values)
-            marks = [Dots(values, colour=look.colour)]
-            panels.append(Panel(label, dots=marks, words=words, limits=limits, share=1.5))
-        else:
-            lengths = [[(look, value)] for value in values]
-            panels.append(Panel(label, lengths, ends, words=words, room=1.35))
+    rows = some([row for row in result.rows() if row[keys[0]] is not None])
+    panels = [
+        _panel(result, key, rows, look) for key, look in zip(keys, LOOKS[: len(keys)], strict=True)
+    ]
     figure = draw_rows(_names(result, rows), *panels)
     if result.columns[0].format:
         figure.axes[0].set_ylabel(result.columns[0].heading)
     return Picture(figure, title or _extremes(result, keys[0]), table(result), note)
 
 
+def _panel(result: Tabular, key: str, rows: Sequence[Mapping[str, Any]], look: Style) -> Panel:
+    label, values = _column(result, key).heading, [float(row[key] or 0) for row in rows]
+    ends = [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row]
+    published = [row.get(f"published_{key}") or None for row in rows]
+    dots = [Dots(published, "published", "D", is_filled=False)] if any(published) else []
+    words = [_shown(result, key, row) for row in rows]
+    every = [*values, *chain(*ends), *(number for number in published if number)]
+    if max(every) > _MOST_TIMES * min(every) > 0:
+        dots.append(Dots(values, colour=look.colour))
+        limits = min(every) / 2, 8 * max(every)
+        return Panel(label, spread=ends, dots=dots, words=words, limits=limits, share=2.5)
+    return Panel(label, [[(look, value)] for value in values], ends, dots, words, room=1.35)
+
+
 @drawn
 def draw_curves(
-    result: Tabular, x: str, *keys: str, title: str = "", note: str = "", log: str = ""
+    result: Tabular,
+    x: str,
+    *keys: str,
+    by: str = "",
+    title: str = "",
+    note: str = "",
+    log: str = "",
 ) -> Picture:
     """Draw quantities against another one, as lines for models and as points for measurements.
 
-    Keys that begin with "model" or "formula" become lines, and settings become dashed lines. `log`
-    names the axes that are logarithmic: "x", "y" or "xy".
+    Keys that begin with "model" or "formula" become lines, and settings become dashed lines. With
+    `by`, the points of each value of this quantity have their own look. `log` names the axes that
+    are logarithmic: "x", "y" or "xy".
     """
     rows = sorted(some(result.rows()), key=lambda row: float(row[x]))
     figure, axes = canvas.new_axes("both")
-    for key, (colour, marker, _line) in zip(keys, style.CURVES, strict=False):
-        points = [row[x] for row in rows], [row[key] for row in rows]
+    looks = iter(style.CURVES)
+    groups = list(dict.fromkeys(row[by] for row in rows)) if by else [None]
+    for key in keys:
         heading = _column(result, key).heading
+        points = [row[x] for row in rows], [row[key] for row in rows]
         if key.startswith(("model", "formula")):
             axes.plot(*points, "-", color="black", lw=1.3, label=heading)
-        elif _column(result, key).is_setting:
-            axes.plot(*points, "--", color=colour, label=heading)
-        else:
-            axes.plot(*points, marker, color=colour, ms=8, mec="white", zorder=4, label=heading)
-        if key == keys[0]:
+            continue
+        if _column(result, key).is_setting:
+            axes.plot(*points, "--", color=next(looks)[0], label=heading)
+            continue
+        for group in groups:
+            colour, marker, _line = next(looks)
+            mine = [
+                at
+                for row, at in zip(rows, zip(*points, strict=True), strict=True)
+                if not by or row[by] == group
+            ]
+            name = f"{_column(result, by).heading}: {group}" if by else heading
+            look: dict[str, Any] = {"color": colour, "ms": 8, "mec": "white", "zorder": 4}
+            axes.plot(*zip(*mine, strict=True), marker, label=name, **look)
+        if key == keys[0] and not by:
             for row, at in zip(rows, zip(*points, strict=True), strict=True):
                 place: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
                 axes.annotate(_shown(result, key, row), at, (-6, 6), bbox=style.ON_WHITE, **place)
@@ -227,4 +253,5 @@ def _extremes(result: Tabular, key: str) -> str:
     names = _names(result, ends)
     shown = [_shown(result, key, row) for row in ends]
     text = " to ".join(f"{value} ({name})" for value, name in zip(shown, names, strict=True))
-    return f"{_column(result, key).heading}: {text}"
+    heading = _column(result, key).heading
+    return f"{heading[:1].upper()}{heading[1:]}: {text}"

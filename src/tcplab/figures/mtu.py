@@ -13,74 +13,14 @@ from tcplab.figures.bars import named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import ON_WHITE
 from tcplab.models import TCP_ON_ETHERNET, header_share
-from tcplab.tables import Table, count, digits, ms, plain
+from tcplab.tables import Table, count, digits, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["headers", "mtu_sweep", "path_mtu"]
+__all__ = ["headers", "path_mtu"]
 
-#: Line style, marker and colour with offload off and on.
-_LOOKS: Final = {False: ("-", "o", style.VERMILION), True: ("--", "s", style.BLUE)}
 _LINEAR_MS: Final = 0.05  # end of the axis's linear part, which includes 0
-
-
-@drawn
-def mtu_sweep(result: Mtu) -> Picture:
-    """Draw throughput and CPU time against the MTU, with and without offload."""
-    figure, [speed, cost] = canvas.new_panels([1, 1])
-    for offload in sorted({row.offload for row in result.loopback}):
-        line, marker, colour = _LOOKS[offload]
-        rows = [row for row in result.loopback if row.offload == offload]
-        rows.sort(key=lambda row: row.mtu_bytes)
-        look: dict[str, Any] = {"ls": line, "marker": marker, "ms": 7, "color": colour}
-        look["label"] = _offload_name(offload)
-        x = [row.mtu_bytes for row in rows]
-        speed.plot(x, [statistics.median(row.mb_per_s) for row in rows], **look)
-        least = [min(row.mb_per_s) for row in rows]
-        most = [max(row.mb_per_s) for row in rows]
-        speed.vlines(x, least, most, color=colour, lw=5, alpha=0.35)
-        cost.plot(x, [statistics.median(row.cpu_s_per_gb) for row in rows], **look)
-    for axes in (speed, cost):
-        _mtu_axis(axes, result)
-        axes.set_ylim(bottom=0)
-    speed.set_title("MB/s: median, minimum to maximum")
-    cost.set_title("CPU s per 10⁹ bytes, both ends")
-    canvas.legend(figure, speed)
-    finding, note = _sweep_finding(result)
-    return Picture(figure, finding, result.tables()[0], note)
-
-
-def _offload_name(offload: bool) -> str:
-    return f"offload {'on' if offload else 'off'}"
-
-
-def _sweep_finding(result: Mtu) -> tuple[str, str]:
-    """Return the title and the note of the sweep's figure."""
-    titles, notes = [], []
-    for offload in sorted({row.offload for row in result.loopback}):
-        rows = [row for row in result.loopback if row.offload == offload]
-        low, high = (pick(rows, key=lambda row: row.mtu_bytes) for pick in (min, max))
-        ratio = statistics.median(high.mb_per_s) / statistics.median(low.mb_per_s)
-        how = f"{'with' if offload else 'without'} offload"
-        title = f"{how}, the largest MTU carries {ratio:.1f} times as much as the smallest"
-        if high is low:
-            title = f"{how}, {digits(statistics.median(low.mb_per_s))} MB/s get through"
-        titles.append(_sentence(title))
-        sizes = f"MTU {plain(high.mtu_bytes)}"
-        if high is not low:
-            sizes = f"{sizes} carries {ratio:.1f} times {plain(low.mtu_bytes)}"
-        notes.append(f"{how}: {sizes}")
-    return titles[0], " · ".join(notes)
-
-
-def _mtu_axis(axes: Axes, result: Mtu) -> None:
-    axes.set_xscale("log")
-    rows = sorted({row.mtu_bytes for row in result.loopback})
-    axes.set_xticks(rows, [str(mtu) for mtu in rows], rotation=45 if len(rows) > 4 else 0)
-    axes.set_xticks([], minor=True)
-    axes.set(xlim=(min(rows) / 1.4, max(rows) * 1.4), xlabel="MTU (bytes), logarithmic")
-    axes.grid()
 
 
 @drawn

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.any_command import Commands, Explained
-from tcplab.experiments.real_programs import Pipelines
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, within
-from tcplab.figures.generic import Panel, draw_curves, draw_rows
+from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.tables import digits, ms
@@ -18,7 +17,7 @@ from tcplab.tables import digits, ms
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["answers", "pipelines", "waits"]
+__all__ = ["answers", "waits"]
 
 #: The styles of causes in tcplab.explain. _SAME maps further causes to these.
 _CAUSES: Final = {
@@ -134,19 +133,3 @@ def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
 
 
 # ---- redis and mosquitto -------------------------------------------------------------------------
-
-
-def pipelines(result: Pipelines) -> Picture:
-    """Draw commands per second against pipeline length, with the model of one pipeline per RTT."""
-    first, last = (some(result.variants)[end] for end in (0, -1))
-    title = (
-        f"The longest pipeline carries {digits(last.commands_per_s / first.commands_per_s)} times"
-        " as many commands per second as the shortest"
-    )
-    note = " · ".join(
-        f"pipelines of {run.pipeline}: {digits(run.commands_per_s)} per second"
-        for run in (first, last)
-    )
-    note = f"RTT {first.rtt_ms:g} ms · {note}"
-    keys = "commands_per_s", "model_per_s"
-    return draw_curves(result, "pipeline", *keys, title=title, note=note, log="xy")

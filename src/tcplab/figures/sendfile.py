@@ -19,16 +19,13 @@ from tcplab.tables import count
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["file_methods", "file_seconds", "header_segments"]
+__all__ = ["file_seconds", "header_segments"]
 
 _LETTERS: Final = {
     "A": Style(style.BLUE, "", "A: read + send"),
     "B": Style(style.ORANGE, "//", "B: sendfile"),
     "C": Style(style.GREEN, "--", "C: cork, sendfile"),
 }
-_RATE: Final = Style(style.BLUE, "", "")
-_SENDER: Final = Style(style.ORANGE, "//", "sender")
-_RECEIVER: Final = Style(style.GREY, "--", "receiver")
 _HEADER: Final = Style(style.VERMILION, "xx", "header")
 _FILE: Final = Style(style.BLUE, "", "file")
 
@@ -76,42 +73,6 @@ def _clock_bar(axes: Axes, transfer: Transfer, group: int) -> None:
         axes.hlines(published, x - 0.07, x + 0.07, color="black", lw=1.6)
     # The label is at the foot of the bar, because the published range may be anywhere above.
     axes.text(x, 0.02, f"{seconds:.2g}", ha="center", va="bottom", bbox=style.ON_WHITE)
-
-
-@drawn
-def file_methods(result: SendFiles) -> Picture:
-    """Draw the rate of each variant for the largest file, and the CPU time of both ends."""
-    measured = some(_measured(result), "nothing was measured")
-    size = max(variant.plan.file_bytes for variant in measured)
-    variants = sorted(
-        (variant for variant in measured if variant.plan.file_bytes == size),
-        key=lambda variant: variant.mb_per_s or 0,
-    )
-    figure, [rates, work] = canvas.new_panels([1, 1])
-    for y, variant in enumerate(variants):
-        end = bars.bar(rates, y, (_RATE, variant.mb_per_s or 0))
-        beside(rates, f"{variant.mb_per_s:,.0f}", end, y)
-        sender = variant.cpu_s_per_gb or 0
-        receiver = variant.median("receiver_cpu_s_per_gb") or 0
-        end = bars.bar(work, y, (_SENDER, sender), (_RECEIVER, receiver))
-        beside(work, f"{sender:.2f} + {receiver:.2f}", end, y)
-    names = [variant.plan.name for variant in variants]
-    bars.name_rows(rates, names, characters=20)
-    work.set(yticks=[], ylim=rates.get_ylim())
-    for axes, label in ((rates, "MB/s"), (work, "CPU seconds per GB")):
-        axes.set(xlim=(0, axes.get_xlim()[1] * 1.4), xlabel=label)
-    canvas.legend(figure, work)
-    slow = result.find("A: read 4096 + send", size / 1e6)
-    fast = result.find("B: sendfile", size / 1e6)
-    title = (
-        f"Within one machine, sendfile is {_ratio(fast.mb_per_s, slow.mb_per_s)} times as fast as"
-        " read + send"
-    )
-    note = (
-        "blocks of 4096 bytes · the sender takes"
-        f" {_ratio(slow.cpu_s_per_gb, fast.cpu_s_per_gb)} times the CPU time with read + send"
-    )
-    return Picture(figure, title, table(result), note)
 
 
 @drawn

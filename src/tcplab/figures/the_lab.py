@@ -1,4 +1,4 @@
-"""Draw a connection as a sequence diagram, and the share of packets that recorders capture."""
+"""Draw a connection as a sequence diagram."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
 from tcplab.figures import canvas, style
-from tcplab.figures.bars import named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.sequence_diagram import Diagram, axes_of
-from tcplab.figures.style import Line, Style, look_of
+from tcplab.figures.style import Line
 from tcplab.segments import ACK, FIN, SYN, flag_names
-from tcplab.tables import count, digits
+from tcplab.tables import count
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from tcplab.experiments.capture_loss import CaptureLoss
     from tcplab.experiments.connection import Connection
     from tcplab.segments import Sender
 
-__all__ = ["capture_loss", "handshake"]
+__all__ = ["handshake"]
 
 _LOOKS: Final = {
     "opens": Line("-", style.VERMILION, 2.6),
@@ -29,8 +25,6 @@ _LOOKS: Final = {
     "acks": Line("--", style.GREY, 2.0),
     "closes": Line("-.", style.PURPLE, 2.6),
 }
-_SCAPY: Final = Style(style.ORANGE, "///", "captured by scapy")
-_RECORDER: Final = Style(style.BLUE, "", "captured by the recorder")
 
 
 @drawn
@@ -121,43 +115,3 @@ def _words(row: Any) -> tuple[str, str]:
     if flags & FIN:
         return "closes", f"{flag_names(flags)} {numbers}"
     return "acks", f"ACK {numbers}"
-
-
-# ---- the packets that scapy misses ---------------------------------------------------------------
-
-
-@drawn
-def capture_loss(result: CaptureLoss) -> Picture:
-    """Draw the shares of packets that scapy and the recorder captured, at each rate."""
-    rows = result.rows()
-    worst = min(rows, key=lambda row: float(row["scapy_share"]))
-    recorded = worst["recorder_kept"] / worst["passed"]
-    title = f"At its worst, scapy captures only {100 * worst['scapy_share']:.0f} % of the packets"
-    if worst["scapy_share"] == 1:
-        title = "scapy captures all packets"
-    note = (
-        f"at {digits(worst['sent_per_s'], 2)} packets per second · the recorder:"
-        f" {100 * recorded:.0f} %"
-    )
-    figure, axes = canvas.new_axes(grid="y")
-    for x, row in enumerate(rows):
-        recorded = row["recorder_kept"] / row["passed"]
-        _share(axes, x - 0.2, row["scapy_share"], row["scapy_drops"], _SCAPY)
-        _share(axes, x + 0.2, recorded, row["recorder_drops"], _RECORDER)
-    rates = [digits(row["sent_per_s"], 2) for row in rows]
-    axes.set_xticks(range(len(rows)), rates)
-    axes.set_xlabel("packets per second")
-    axes.set_ylim(0, 118)
-    axes.set_yticks(range(0, 101, 25), [f"{number} %" for number in range(0, 101, 25)])
-    axes.set_ylabel("of the packets that passed")
-    canvas.legend(figure)
-    return Picture(figure, title, table(result), note)
-
-
-def _share(axes: Axes, x: float, share: float, drops: int, look: Style) -> None:
-    percent = 100 * share
-    axes.bar(x, percent, 0.36, label=named_once(axes, look.name), **look_of(look))
-    text = f"{percent:.0f} %"
-    if drops:
-        text += f"\n{drops:,} lost"
-    axes.text(x, percent + 1.5, text, ha="center")

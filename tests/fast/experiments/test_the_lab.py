@@ -57,19 +57,6 @@ def test_scapy_loses_packets_that_come_fast_and_says_how_many() -> None:
     assert loss[None].scapy_drops > 0.4 * loss[None].passed
 
 
-def test_capture_loss_figure_compares_scapy_with_the_recorder() -> None:
-    watched = [
-        capture_loss.Watched(500, 500, 1.0, 502, 502, 0, 0, 1.0, ""),
-        capture_loss.Watched(None, 1000, 0.01, 1002, 402, 600, 0, 1.0, "scapy was too slow"),
-    ]
-    result = capture_loss.CaptureLoss(watched, {})
-    picture = figures.capture_loss(result)
-    assert picture.title == "At its worst, scapy captures only 40 % of the packets"
-    assert picture.note == "at 100,000 packets per second · the recorder: 100 %"
-    assert "no limit" in table(result).text()
-    assert result[None].scapy_drops == 600
-
-
 # ---- a full link ----
 
 

@@ -88,15 +88,6 @@ def played(log: list[Event], *sent: tuple[float, int], calls: int = 5) -> cork.P
     return cork.Played(calls, exchange)
 
 
-def forgotten() -> cork.Forgotten:
-    waits = [
-        cork.Waited(rtt_ms, held_by, 205 + rtt_ms, 208 + rtt_ms)
-        for rtt_ms in (0, 20, 60, 150)
-        for held_by in ("cork", "MSG_MORE")
-    ]
-    return cork.Forgotten(waits, {})
-
-
 def scenarios() -> cork.Scenarios:
     pulled = [Event(ns(0), "cork", 0), Event(ns(0.01), "write", 100), Event(ns(120), "uncork", 0)]
     nagle = [Event(ns(0), "write", 10), Event(ns(0.05), "write", 20)]
@@ -116,7 +107,6 @@ MADE: dict[str, Callable[[], figures.Picture]] = {
     "buffer_limits": cache(lambda: figures.buffer_limits(limits())),
     "zero_window": cache(lambda: figures.zero_window(zero_window())),
     "autotuning": cache(lambda: figures.autotuning(autotuning())),
-    "forgotten_cork": cache(lambda: figures.forgotten_cork(forgotten())),
     "cork_scenarios": cache(lambda: figures.cork_scenarios(scenarios())),
 }
 
@@ -124,15 +114,6 @@ MADE: dict[str, Callable[[], figures.Picture]] = {
 @pytest.mark.parametrize("name", MADE)
 def test_every_figure_is_readable(name: str) -> None:
     assert_readable(MADE[name]())
-
-
-def test_waits_over_near_round_trips_are_readable() -> None:
-    waits = [
-        cork.Waited(rtt_ms, held_by, ms, ms)
-        for rtt_ms, ms in ((0, 208), (20, 220), (60, 282), (150, 466))
-        for held_by in ("cork", "MSG_MORE")
-    ]
-    assert_readable(figures.forgotten_cork(cork.Forgotten(waits, {})))
 
 
 def test_sweep_names_rule_and_knees() -> None:
@@ -167,10 +148,7 @@ def test_autotuning_names_the_best() -> None:
     assert "SO_RCVBUF 65,536: 16 Mbit/s" in picture.note
 
 
-def test_titles_of_the_cork_state_its_times() -> None:
-    forgotten = MADE["forgotten_cork"]()
-    assert forgotten.title.endswith("which grows with the RTT")
-    assert forgotten.note == "205 ms at an RTT of 0 ms · 355 ms at an RTT of 150 ms"
+def test_scripts_name_each_wait() -> None:
     picture = MADE["cork_scenarios"]()
     assert picture.title == "No segment had to wait for the timer"
     reasons = [entry["waited_for"] for entry in picture.table.rows]
@@ -183,7 +161,6 @@ def test_titles_of_the_cork_state_its_times() -> None:
         lambda: figures.buffer_sweep(buffers.Sweep([], {}, "receive", 50)),
         lambda: figures.buffer_limits(buffers.Limits([], {})),
         lambda: figures.autotuning(buffers.Autotuning([], {}, 100)),
-        lambda: figures.forgotten_cork(cork.Forgotten([], {})),
         lambda: figures.cork_scenarios(cork.Scenarios([], {})),
     ],
 )

@@ -53,7 +53,6 @@ def paths() -> PathMtu:
 
 
 PICTURES = {
-    "sweep": cache(lambda: figures.mtu_sweep(sweep())),
     "headers": cache(lambda: figures.headers(sweep())),
     "paths": cache(lambda: figures.path_mtu(paths())),
 }
@@ -62,18 +61,6 @@ PICTURES = {
 @pytest.mark.parametrize("name", PICTURES)
 def test_texts_do_not_overlap(name: str) -> None:
     assert_readable(PICTURES[name]())
-
-
-def test_sweep_compares_offload() -> None:
-    picture = PICTURES["sweep"]()
-    assert picture.title == (
-        "Without offload, the largest MTU carries 12.6 times as much as the smallest"
-    )
-    assert picture.note.endswith("with offload: MTU 65,536 carries 1.0 times 576")
-    assert len(picture.table.rows) == 10
-    speed, cost = picture.figure.axes
-    for axes in (speed, cost):
-        assert [line.get_linestyle() for line in axes.lines] == ["-", "--"]
 
 
 def test_header_shares_are_on_the_derived_curve() -> None:

@@ -34,16 +34,6 @@ def over_wire() -> OverWire:
     return OverWire(transfers, {})
 
 
-def within_one_machine() -> SendFiles:
-    transfers = [
-        transfer(NAMES["A"], 64, 0.04, 0.4),
-        transfer(NAMES["B"], 64, 0.01, 0.04),
-        transfer("mmap + send", 64, 0.02, 0.2),
-        transfer(NAMES["B"], 9, 0.01, 0.04),
-    ]
-    return SendFiles(transfers, {})
-
-
 def with_header() -> WithHeader:
     sizes = {"default": [100, 1448, 500], "TCP_CORK": [1448, 600]}
     transfers = [
@@ -66,15 +56,6 @@ def test_title_compares_cpu_time_at_equal_seconds() -> None:
     assert_readable(picture)
 
 
-def test_title_compares_the_methods_for_the_largest_file() -> None:
-    picture = figures.file_methods(within_one_machine())
-    assert picture.title == ("Within one machine, sendfile is 4.0 times as fast as read + send")
-    assert picture.note.endswith("takes 10.0 times the CPU time with read + send")
-    names = [label.get_text() for label in picture.figure.axes[0].get_yticklabels()]
-    assert len(names) == 3
-    assert_readable(picture)
-
-
 def test_header_alone_is_in_the_title() -> None:
     picture = figures.header_segments(with_header())
     assert picture.title == "The header leaves in a separate segment with: default"
@@ -84,6 +65,6 @@ def test_header_alone_is_in_the_title() -> None:
 
 def test_unmeasured_part_is_refused() -> None:
     nothing = SendFiles([], {})
-    for draw in (figures.file_seconds, figures.file_methods, figures.header_segments):
+    for draw in (figures.file_seconds, figures.header_segments):
         with pytest.raises(ValueError, match=r"measured|recorded"):
             draw(nothing)

@@ -113,7 +113,7 @@ class TcpVsUdp(Result[TableRow]):
         Column("system_s_5000", "system (s)", ".4f"),
         Column("published_system_s", "published", ".4f"),
         Column("mb_per_s_min", "MB/s min", ".4g"),
-        Column("mb_per_s", "median", ".4g"),
+        Column("mb_per_s", "MB/s", ".4g"),
         Column("mb_per_s_max", "max", ".4g"),
         Column("published_mb_per_s", "published", ".4g"),
         Column("arrived_mb_per_s", "arrived (MB/s)", ".4g"),
@@ -167,7 +167,6 @@ class TcpVsUdp(Result[TableRow]):
     def _part(self, chosen: Sequence[TableRow], keys: Sequence[str], caption: str) -> Table:
         """Return a table of these rows and columns, with headings that are clear on their own."""
         alone = {
-            "mb_per_s": "MB/s",
             "mb_per_s_max": "MB/s max",
             "arrived_mb_per_s": "arrived (MB/s)",
             "lost_percent": "lost (%)",

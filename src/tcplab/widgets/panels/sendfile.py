@@ -16,24 +16,32 @@ PARTS: Final = {
     "header": "a header before the file: which segments",
 }
 MODULES: Final = {"loopback": sendfile, "wire": sendfile.wire, "header": sendfile.header}
-FIGURES: Final = {"loopback": "file_methods", "wire": "file_seconds", "header": "header_segments"}
+#: The figure of each part, and the keys of its quantities.
+FIGURES: Final = {
+    "loopback": ("draw_bars", "mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"),
+    "wire": ("file_seconds",),
+    "header": ("header_segments",),
+}
 
 
 def _call(values: Values) -> Call:
     part = values["part"]
     sizes = {} if part == "header" else {"sizes_mb": (values["size_mb"],)}
-    shows = ("print(table(result))", f"figures.{FIGURES[part]}(result)")
+    figure, *keys = FIGURES[part]
+    drawn = f"figures.{figure}({', '.join(['result', *map(repr, keys)])})"
+    shows = ("print(table(result))", drawn)
     return Call(MODULES[part], {**sizes, "runs": values["runs"]}, shows)
 
 
 def _show(result: Any, job: Job) -> Shown:
     part, times = job.values["part"], None
+    figure, *keys = FIGURES[part]
     if part != "header":
         times = _headline(result)
     return Shown.of(
         f"{PARTS[part]}, {job.values['size_mb']} MB" if part != "header" else PARTS[part],
         times,
-        getattr(figures, FIGURES[part])(result),
+        getattr(figures, figure)(result, *keys),
         table(result),
         result.provenance,
     )

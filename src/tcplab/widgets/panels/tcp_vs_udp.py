@@ -27,7 +27,9 @@ def _call(values: Values) -> Call:
         "write_bytes": (values["write_bytes"],),
         "offload": values["offload"] == "on",
     }
-    return Call(tcp_vs_udp, arguments, ("print(table(result))", "figures.tcp_vs_udp(result)"))
+    return Call(
+        tcp_vs_udp, arguments, ("print(table(result))", "figures.draw_bars(result, 'mb_per_s')")
+    )
 
 
 def _show(result: Any, job: Job) -> Shown:
@@ -37,7 +39,7 @@ def _show(result: Any, job: Job) -> Shown:
     return Shown.of(
         f"{SERVERS[server]}, {size} B, offload {job.values['offload']}",
         times,
-        figures.tcp_vs_udp(result),
+        figures.draw_bars(result, "mb_per_s"),
         result.spread_table(size),
         result.provenance,
     )

@@ -1,0 +1,148 @@
+"""Test the bars and curves of any result, on the results that the lessons draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tests.support.figures.readable import assert_readable, texts
+
+from tcplab import figures
+from tcplab.experiments import (
+    Result,
+    bottleneck,
+    capture_loss,
+    cork,
+    loss_rate,
+    lost_segment,
+    mtu,
+    notsent_lowat,
+    real_programs,
+    sendfile,
+    short_transfer,
+    tcp_vs_udp,
+    udp_batching,
+    udp_receive_buffers,
+)
+from tcplab.experiments.bottleneck.bufferbloat import Manager
+from tcplab.experiments.quantities import Variant, column, spread
+from tcplab.figures import Picture, draw_bars, draw_curves
+
+MANAGERS: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel"]
+
+
+class Case(Variant):
+    """A made-up variant."""
+
+    name: str = column("name")
+    rate: list[float] = spread("min", "rate", "max", ".0f")
+    published_rate: float | None = column("published", ".0f")
+    cost: float | None = column("cost", ".2f")
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the shipped results, so that no laboratory is needed."""
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+
+
+DRAWN: dict[str, Callable[[], Picture]] = {
+    "the-lab": lambda: draw_bars(
+        capture_loss.measure(), "scapy_share", "scapy_drops", "recorder_drops"
+    ),
+    "cork": lambda: draw_curves(
+        cork.measure_forgotten(), "rtt_ms", "cork_ms", "more_ms", "model_ms", "manual_ms"
+    ),
+    "send-buffer": lambda: draw_bars(notsent_lowat.measure(), "age_ms", "unsent_bytes", "mbit"),
+    "slow-start": lambda: draw_curves(
+        short_transfer.measure_sizes(), "data_bytes", "mbit", "model_mbit", log="x"
+    ),
+    "loss": lambda: draw_bars(
+        lost_segment.measure(), "took_ms", "sent_again", "probes", "timeouts"
+    ),
+    "random loss": lambda: draw_bars(loss_rate.measure(), "mbit", "formula_mbit", "times_formula"),
+    "queues": lambda: draw_bars(
+        bottleneck.measure_bufferbloat([1000], ["cubic"], MANAGERS, rtt_ms=20),
+        "probe_ms",
+        "most_probe_ms",
+        "page_s",
+    ),
+    "sendfile": lambda: draw_bars(
+        sendfile.measure([64]), "mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"
+    ),
+    "segments": lambda: draw_bars(
+        mtu.Mtu(mtu.measure(runs=5).loopback, {}), "mb_per_s", "cpu_s_per_gb"
+    ),
+    "batching": lambda: draw_bars(udp_batching.measure(runs=3), "mb_per_s", "cpu_s_per_gb"),
+    "datagrams": lambda: draw_bars(
+        udp_receive_buffers.measure([4096, 32_768, 262_144, 5000 * 1440], 5, 3000), "lost", "drops"
+    ),
+    "redis": lambda: draw_curves(
+        real_programs.measure_redis(), "pipeline", "commands_per_s", "model_per_s", log="xy"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_figures_of_the_lessons_are_readable(name: str) -> None:
+    assert_readable(DRAWN[name]())
+
+
+def test_bars_show_value_spread_and_published_number() -> None:
+    cases = [
+        Case("slow", [10, 20, 30], 15, 0.5),
+        Case("fast", [40], None, None),
+    ]
+    picture = draw_bars(Result(cases, {}), "rate", "cost")
+    assert picture.title == "Rate: 20 (slow) to 40 (fast)"
+    rates, costs = picture.figure.axes
+    assert [bar.get_width() for bar in rates.patches] == [20, 40]  # type: ignore[attr-defined]
+    lines = {line.get_marker(): line for line in rates.lines}
+    assert list(np.asarray(lines["D"].get_xdata())) == [15]
+    assert [10, 30] in [list(np.asarray(line.get_xdata())) for line in rates.lines]
+    assert {"20", "40", "0.50", "–"} < {text.get_text() for text in texts(picture)}
+    assert len(costs.patches) == 2
+
+
+def test_dots_replace_bars_that_would_be_invisible() -> None:
+    cases = [Case("slow", [1], 5, 1), Case("fast", [900], None, 1)]
+    [axes] = draw_bars(Result(cases, {}), "rate").figure.axes
+    assert not axes.patches
+    assert axes.get_xscale() == "log"
+
+
+def test_rows_without_the_first_quantity_are_left_out() -> None:
+    cases = [Case("slow", [1], 5, None), Case("fast", [900], None, 1)]
+    [axes] = draw_bars(Result(cases, {}), "cost").figure.axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["fast"]
+
+
+def test_rates_of_tcp_and_udp_stand_beside_the_published_ones() -> None:
+    result = tcp_vs_udp.measure(50, ["bsd", "localhost", "sparc"])
+    picture = draw_bars(result, "mb_per_s")
+    assert_readable(picture)
+    [axes] = picture.figure.axes
+    published = [np.asarray(line.get_xdata()) for line in axes.lines if line.get_marker() == "D"]
+    assert len(published) == 10
+    assert [2.5] in published
+    assert axes.get_xscale() == "log"
+
+
+def test_curves_have_a_look_for_each_group_and_one_model() -> None:
+    keys = "used_percent", "model_percent"
+    result = bottleneck.measure_router_buffers()
+    picture = draw_curves(result, "bdps", *keys, by="flows", log="x")
+    assert_readable(picture)
+    [axes] = picture.figure.axes
+    assert axes.get_legend_handles_labels()[1] == ["flows: 1", "flows: 9", "model, in step (%)"]
+    *measured, model = axes.get_lines()
+    assert [np.size(line.get_xdata()) for line in measured] == [3, 3]
+    assert np.asarray(model.get_ydata()).min() > 75
+
+
+def test_nothing_to_draw_is_refused() -> None:
+    empty = bottleneck.RouterBuffers([], {}, 10, 20)
+    for draw in (draw_bars, figures.draw_curves):
+        with pytest.raises(ValueError, match="nothing to draw"):
+            draw(empty, "mbit", "used")
