@@ -25,36 +25,82 @@ async function load(base, progress) {
   return Object.fromEntries(await Promise.all(fetched));
 }
 
+// The guest's clock counts instructions, 1 ns each, and jumps to the next timer while the guest is idle. Its times
+// therefore depend on the guest only, and not on how busy the reader's computer is.
+function guest_clock() {
+  const MS_PER_INSTRUCTION = 1e-6;
+  const MS_PER_TICK = 1 / 1193; // of the timer chip, which rings one tick after the end
+  const real = performance.now.bind(performance);
+  let emulator = null;
+  let [now, counted, idle] = [0, 0, 0];
+  const read = () => {
+    if (!emulator) return real();
+    const instructions = (emulator.get_instruction_counter() - counted) >>> 0; // the counter has 32 bits
+    now += instructions ? instructions * MS_PER_INSTRUCTION : idle;
+    counted += instructions;
+    idle = 0;
+    return now;
+  };
+  const timers = ({ run_hardware_timers, ...others }) => ({
+    ...others,
+    microtick: read,
+    // The emulator would wait for the time that this function returns.
+    run_hardware_timers(...now_and_mode) {
+      idle = Math.max(0, run_hardware_timers(...now_and_mode)) + MS_PER_TICK;
+      return 0;
+    },
+  });
+  return {
+    read,
+    imports: (imports) => ({ ...imports, env: timers(imports.env) }),
+    begin(machine) {
+      [now, counted, emulator] = [real(), machine.get_instruction_counter(), machine];
+    },
+  };
+}
+
+// Import v86 with the guest's clock instead of the browser's, which v86 takes when it is imported.
+async function import_v86(base, clock) {
+  performance.now = clock.read;
+  try {
+    return (await import(new URL("libv86.mjs", base))).V86;
+  } finally {
+    delete performance.now;
+  }
+}
+
 export async function start(base, progress) {
-  const [{ V86 }, files] = await Promise.all([import(new URL("libv86.mjs", base)), load(base, progress)]);
+  const clock = guest_clock();
+  const [V86, files] = await Promise.all([import_v86(base, clock), load(base, progress)]);
   const wasm = await WebAssembly.compile(files.wasm);
   const emulator = new V86({
-    wasm_fn: async (imports) => (await WebAssembly.instantiate(wasm, imports)).exports,
+    wasm_fn: async (imports) => (await WebAssembly.instantiate(wasm, clock.imports(imports))).exports,
     initial_state: { buffer: files.state },
     ...hardware,
-    autostart: true,
+    autostart: false,
   });
   let text = "";
-  let answered = () => {};
+  let waiting = null; // the request whose answer is expected
   emulator.add_listener("serial0-output-byte", (byte) => {
     text += String.fromCharCode(byte);
     if (byte !== 10 || !/\nEND\r?\n$/.test(text.slice(-6))) return;
-    answered(text.replaceAll("\r", ""));
+    const answer = text.replaceAll("\r", "");
     text = "";
+    // The guest also answers an earlier request that reached its limit.
+    if (!answer.includes(`BEGIN ${waiting.request}\n`)) return;
+    waiting.resolve(answer);
+    emulator.stop(); // an idle guest would use a processor, since its clock does not wait
   });
-  await new Promise((resolve) => emulator.add_listener("emulator-started", resolve));
+  await new Promise((resolve) => emulator.add_listener("emulator-loaded", resolve));
+  clock.begin(emulator);
   return {
     // Run one measurement and return the guest's text.
     async run(request, limit_ms = 60_000) {
+      emulator.run();
       emulator.serial0_send(`${request}\n`);
       return new Promise((resolve, reject) => {
-        const timer = setTimeout(() => reject(new Error(`no answer from the guest within ${limit_ms / 1000} s`)), limit_ms);
-        answered = (answer) => {
-          // The guest also answers an earlier request that reached its limit.
-          if (!answer.includes(`BEGIN ${request}\n`)) return;
-          clearTimeout(timer);
-          resolve(answer);
-        };
+        waiting = { request, resolve };
+        setTimeout(() => reject(new Error(`no answer from the guest within ${limit_ms / 1000} s`)), limit_ms);
       });
     },
   };

@@ -52,14 +52,9 @@ function writes(log) {
 
 const milliseconds = (later, earlier) => Number(later - earlier) / 1e6;
 
-export function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted.length ? sorted[Math.floor(sorted.length / 2)] : NaN;
-}
-
 const equal = (one, other) => `${one}` === `${other}`;
 
-// Return the most frequent value, and the later one of two, because the emulator is slow at first.
+// Return the most frequent value, and the later one of two.
 function usual(values) {
   const alike = (value) => values.filter((other) => equal(value, other)).length;
   return values.reduce((best, value) => (alike(value) >= alike(best) ? value : best));
@@ -73,14 +68,13 @@ export function share(value, values) {
 
 // Return the sizes of the segments in most messages, and the numbers of the messages that have these sizes.
 export function typical(lists) {
-  // A new connection acknowledges at once, so the first message is another case.
-  const later = lists.slice(1);
-  const number = usual(later.map((list) => list.length));
-  const sizes = usual(later.filter((list) => list.length === number));
-  return { sizes, alike: [...lists.keys()].filter((message) => message && equal(lists[message], sizes)) };
+  const number = usual(lists.map((list) => list.length));
+  const sizes = usual(lists.filter((list) => list.length === number));
+  return { sizes, alike: [...lists.keys()].filter((message) => equal(lists[message], sizes)) };
 }
 
 // Return what the page shows of a run. `held_ms` of a client's segment is how long its first byte waited for an ACK.
+// `shown` is the number of the message with the median wait.
 export function analyse(answer, { bytes: write_bytes, writes: per_message }) {
   const lines = answer.split("\n");
   const begin = lines.findIndex((line) => line.startsWith("BEGIN "));
@@ -100,15 +94,13 @@ export function analyse(answer, { bytes: write_bytes, writes: per_message }) {
     if (!packet.client || !packet.bytes) continue;
     const offset = (packet.seq - first) >>> 0;
     packet.message = Math.floor(offset / message_bytes);
-    // A slow emulator answers late, and the kernel then sends bytes again.
     packet.again = offset < sent;
     sent = Math.max(sent, offset + packet.bytes);
     const call = calls.findLast((write) => write.offset <= offset);
-    // Only an ACK that releases written bytes shows that the kernel held them. Other delays are the emulator's.
+    // Only an ACK that releases written bytes shows that the kernel held them.
     const before = all[index - 1];
     const held = !before.client && !before.bytes && call.ns < before.ns;
     packet.held_ms = held ? milliseconds(packet.ns, call.ns) : 0;
-    before.releases = held;
   }
   for (const call of calls) call.ms = milliseconds(call.ns, start);
   const messages = JSON.parse(result).messages;
@@ -116,14 +108,18 @@ export function analyse(answer, { bytes: write_bytes, writes: per_message }) {
   const of_message = (number) => data.filter((packet) => packet.message === number);
   const numbers = [...Array(messages).keys()];
   const lists = numbers.map((number) => of_message(number).map((packet) => packet.bytes));
+  const { sizes, alike } = typical(lists);
+  const held_ms = numbers.map((number) => Math.max(...of_message(number).map((packet) => packet.held_ms)));
+  const by_wait = [...alike].sort((a, b) => held_ms[a] - held_ms[b]);
   return {
     packets: all,
     writes: calls,
     messages,
     message_bytes,
     lists,
-    ...typical(lists),
+    sizes,
+    shown: by_wait[Math.floor(by_wait.length / 2)],
+    held_ms,
     again: all.filter((packet) => packet.again).length,
-    held_ms: numbers.map((number) => Math.max(...of_message(number).map((packet) => packet.held_ms))),
   };
 }

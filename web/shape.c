@@ -46,7 +46,7 @@ static void *append(struct request *request, unsigned short type, const void *da
     return attribute;
 }
 
-static void delay(int interface, long long milliseconds) {
+static void delay(int interface, double milliseconds) {
     struct request request = {
         .header = {.nlmsg_len = NLMSG_LENGTH(sizeof request.queue),
                    .nlmsg_type = RTM_NEWQDISC,
@@ -57,7 +57,7 @@ static void delay(int interface, long long milliseconds) {
                   .tcm_parent = TC_H_ROOT},
     };
     struct tc_netem_qopt shape = {.limit = QUEUE_PACKETS};
-    long long nanoseconds = milliseconds * 1000000;
+    long long nanoseconds = (long long)(milliseconds * 1e6);
     struct {
         struct nlmsghdr header;
         struct nlmsgerr error;
@@ -100,6 +100,6 @@ int main(int argc, char **argv) {
         return 2;
     }
     switch_off_offloads(argv[1]);
-    delay((int)interface, atoll(argv[2]));
+    delay((int)interface, atof(argv[2]));
     return 0;
 }

@@ -234,6 +234,10 @@ def test_the_published_book_has_the_linux_of_its_pages() -> None:
     assert "web/build" in made
     [fetched] = [step for step in jobs["build"]["steps"] if "download-artifact" in str(step)]
     assert fetched["with"]["path"] == "build/web"
+    box = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["box"]
+    tested = [step.get("run", "") for step in box["steps"]]
+    assert "web/build" in tested
+    assert any("pytest tests/slow/web" in run for run in tested)
 
 
 def test_workflows_are_pinned_and_run_what_is_there() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import random
 import re
 import runpy
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from bench.web import BUILT, first_result_s, opened, served
 from tests.support.browser.axe import fetch, findings
 from tests.support.commands import completed
 from tests.support.paths import ROOT
@@ -23,48 +21,24 @@ from tcplab.programs import SmallWritesMode
 # The guest boots once so that its state can be saved, which takes a minute.
 pytestmark = pytest.mark.timeout(600)
 
-BUILT = ROOT / "build/web"
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{0}</title>
-<link rel="stylesheet" href="run-it-here.css"><main><h1>{0}</h1><h2>Try it</h2>
-<div class="run-it-here" data-page="{0}"></div></main>
-<script type="module" src="run-it-here.mjs"></script></html>"""
 SHOWN = ".run-it-here dl, .run-it-here [role=status]:has-text('did not work')"
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def guess_type(self, path: Any) -> str:
-        return "text/javascript" if str(path).endswith(".mjs") else super().guess_type(path)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
-
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve three pages with the box; yield their address."""
+def site() -> Iterator[str]:
+    """Build the box and serve its pages; yield their address."""
     done = completed([ROOT / "web/build"])
     if re.match("web: (apt-get|npm):|web: .*(is not installed|no mirror)", done.stderr):
         pytest.skip(done.stderr.strip())  # nothing can be downloaded, or the mirror has moved on
     assert done.returncode == 0, done.stderr
-    folder = tmp_path_factory.mktemp("site")
-    for file in BUILT.iterdir():
-        (folder / file.name).symlink_to(file)
-    for slug in ("small-writes", "cork", "segments"):
-        (folder / f"{slug}.html").write_text(PAGE.format(slug))
-    handler = functools.partial(_Quiet, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served() as address:
+        yield address
 
 
 @pytest.fixture
 def page(browser: Any, site: str) -> Iterator[Any]:
-    with browser.new_context(viewport={"width": 390, "height": 844}) as context:
-        opened = context.new_page()
-        # Only the static files of the site may be requested.
-        context.route(lambda address: not address.startswith(site), lambda route: route.abort())
-        yield opened
+    with opened(browser, site, viewport={"width": 390, "height": 844}) as empty:
+        yield empty
 
 
 def run(page: Any, **values: str) -> dict[str, str]:
@@ -85,16 +59,22 @@ def wait_ms(facts: dict[str, str]) -> float:
     return float(facts["wait"].removesuffix(" ms"))
 
 
+def test_the_first_result_needs_no_network_and_15_mb(page: Any, site: str) -> None:
+    """`python -m bench.web` measures the time, whose goal is 15 s. A busy machine needs longer."""
+    page.goto(f"{site}/small-writes.html")
+    assert first_result_s(page) < 120
+    assert sum(path.stat().st_size for path in BUILT.iterdir()) <= 15_000_000
+
+
 def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any, site: str) -> None:
     page.goto(f"{site}/small-writes.html")
     default = run(page, mode="default")
-    assert default["segments"].split()[0] == "2"
-    assert default["sizes"].split(" in ")[0] == "2 + 28"  # not in all messages on a busy machine
-    # The delayed ACK's timer of 40 ms may fire after 36 ms, and emulation may delay it.
-    assert 30 < wait_ms(default) < 100
-    assert "emulated" in page.inner_text(".run-it-here table")
+    assert default["segments"] == "2"
+    assert default["sizes"] == "2 + 28"
+    # The guest's clock counts instructions, so a busy machine does not change the wait.
+    assert 40 <= wait_ms(default) <= 60
     no_delay = run(page, mode="no_delay")
-    assert no_delay["segments"].split()[0] == "15"
+    assert no_delay["segments"] == "15"
     assert no_delay["wait"].startswith("none")
     assert run(page, mode="writev")["segments"] == "1"
     width = page.evaluate("document.documentElement.scrollWidth")
@@ -124,22 +104,24 @@ def test_counts_that_vary_are_shown_with_their_share(page: Any, site: str) -> No
             const { typical, share } = await import("./segments.mjs");
             const lists = [15, 3, 8, 6, 2, 2, 2, 2].map((length) => Array(length).fill(2));
             const { sizes, alike } = typical(lists);
-            const counts = lists.slice(1).map((list) => list.length);
+            const counts = lists.map((list) => list.length);
             return [sizes, alike, share(sizes.length, counts), share(2, [2, 2])];
         }"""
     )
-    assert typical == [[2, 2], [4, 5, 6, 7], "2 in 4 of 7 messages", "2"]
+    assert typical == [[2, 2], [4, 5, 6, 7], "2 in 4 of 8 messages", "2"]
 
 
-def test_the_drawing_shows_a_message_with_the_number_named(page: Any, site: str) -> None:
-    """In the lab the first message has 2 segments too, so the page must blame the emulator."""
+def test_the_drawing_shows_the_message_whose_wait_is_in_words(page: Any, site: str) -> None:
     page.goto(f"{site}/small-writes.html")
     facts = run(page, mode="default")
-    rows = page.locator(".run-it-here tbody tr", has_text="client → server").all_inner_texts()
-    sent = [row.split("\t")[2] for row in rows]
-    assert " + ".join(bytes_ for bytes_ in sent if bytes_ != "–") == facts["sizes"].split(" in ")[0]
-    if "first message" in facts["segments"]:
-        assert "emulator" in facts["segments"]
+    rows = page.locator(".run-it-here tbody tr")
+    sent = [row.split("\t")[2] for row in rows.filter(has_text="client → server").all_inner_texts()]
+    assert " + ".join(size for size in sent if size != "–") == facts["sizes"]
+    [pause] = [text.split("\t")[0] for text in rows.all_inner_texts() if " ms" in text]
+    assert page.locator(".run-it-here svg text", has_text=" ms").text_content() == pause
+    # The wait begins at the second write, and the pause at the segment of the first write.
+    assert float(pause.removesuffix(" ms")) == pytest.approx(wait_ms(facts), abs=0.5)
+    assert "the one with the median wait" in page.inner_text(".run-it-here .note")
 
 
 def test_a_message_too_long_for_the_guest_is_refused(page: Any, site: str) -> None:
@@ -147,8 +129,8 @@ def test_a_message_too_long_for_the_guest_is_refused(page: Any, site: str) -> No
     page.locator("[name=writes]").fill("100")
     page.locator("[name=bytes]").fill("20000")
     page.locator(".run-it-here button").press("Enter")
-    page.wait_for_selector(".run-it-here [role=status]:has-text('at most 200,000 bytes')")
-    assert run(page, mode="no_delay", writes="100", bytes="2000")["sizes"]
+    page.wait_for_selector(".run-it-here [role=status]:has-text('at most 100,000 bytes')")
+    assert run(page, mode="no_delay", writes="100", bytes="1000")["sizes"]
 
 
 def test_the_box_links_its_licences_and_sources(page: Any, site: str) -> None:
@@ -179,13 +161,13 @@ def test_cork_joins_writes_and_a_far_peer_costs_a_round_trip(page: Any, site: st
     assert run(page, mode="cork")["sizes"] == "30"
     assert run(page, mode="msg_more")["segments"] == "1"
     far = run(page, mode="default", rtt="100")
-    assert wait_ms(far) > 90
+    assert 140 <= wait_ms(far) <= 160  # a round trip and the ACK's timer
 
 
 def test_segments_follow_the_mtu(page: Any, site: str) -> None:
     page.goto(f"{site}/segments.html")
     assert run(page)["sizes"].startswith("1448 + 1448 + 1104")
-    assert run(page, mtu="m576")["sizes"].startswith("524 + 524")
+    assert run(page, mtu="576")["sizes"].startswith("524 + 524")
 
 
 def test_axe_finds_no_violations_in_the_box(page: Any, site: str, tmp_path: Path) -> None:
@@ -201,20 +183,20 @@ def test_page_sends_the_same_segments_as_the_laboratory(page: Any, site: str) ->
     chosen = random.Random(42)
     modes = get_args(SmallWritesMode)
     for _ in range(20):
-        mode = chosen.choice(modes)
+        mode, writes = chosen.choice(modes), chosen.randint(2, 12)
         # With Nagle's algorithm and full segments the sizes depend on when an ACK arrives.
-        sizes = [1, 2, 30] if mode == "default" else [1, 2, 30, 200, 700]
-        writes, size = chosen.randint(2, 12), chosen.choice(sizes)
+        size = chosen.randint(1, 120 if mode == "default" else 1400)
         run_in_page = (
             "request => import('./run-it-here.mjs').then(box => box.measure(request))"
-            ".then(run => run.sizes)"
+            ".then(run => [run.sizes, run.lists])"
         )
-        request = {"mode": mode, "writes": writes, "bytes": size, "rtt": 0}
-        here = page.evaluate(run_in_page, request)
+        request = {"mode": mode, "writes": writes, "bytes": size}
+        usual, all_messages = page.evaluate(run_in_page, request)
+        assert all_messages == [usual] * 8, (mode, writes, size)
         [there] = small_writes.measure(8, writes, size, variants=[mode], segments=True).variants
         sent = there.data_segment_sizes
         assert sent is not None
         last: list[int] = []
         while sum(last) < writes * size:
             last.insert(0, sent[-1 - len(last)])
-        assert here == last, (mode, writes, size)
+        assert usual == last, (mode, writes, size)

@@ -1,0 +1,102 @@
+"""Measure the time from the click to the first result of the box "Run it here".
+
+    python -m bench.web [RUNS]
+
+`make web` builds the box. A headless Chromium with an empty cache loads it from loopback and can
+reach nothing else. The browser's own clock gives the time.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+BUILT: Final = Path(__file__).resolve().parents[1] / "build/web"
+LESSONS: Final = ("small-writes", "cork", "segments")
+PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{0}</title>
+<meta name="viewport" content="width=device-width">
+<link rel="stylesheet" href="run-it-here.css"><main><h1>{0}</h1><h2>Try it</h2>
+<div class="run-it-here" data-page="{0}"></div></main>
+<script type="module" src="run-it-here.mjs"></script></html>"""
+FIRST_RESULT: Final = """() => new Promise((resolve) => {
+    const box = document.querySelector(".run-it-here");
+    const observer = new MutationObserver(() => {
+        if (box.querySelector("dl")) resolve((performance.now() - start) / 1000);
+    });
+    observer.observe(box, { childList: true, subtree: true });
+    const start = performance.now();
+    box.querySelector("button").click();
+})"""
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def guess_type(self, path: Any) -> str:
+        return "text/javascript" if str(path).endswith(".mjs") else super().guess_type(path)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Serve a page for each lesson with the box; yield their address."""
+    with TemporaryDirectory(prefix="tcplab-web-") as folder:
+        for file in BUILT.iterdir():
+            Path(folder, file.name).symlink_to(file)
+        for slug in LESSONS:
+            Path(folder, f"{slug}.html").write_text(PAGE.format(slug))
+        handler = functools.partial(_Quiet, directory=folder)
+        with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            yield f"http://127.0.0.1:{server.server_port}"
+            server.shutdown()
+
+
+@contextmanager
+def opened(browser: Browser, site: str, **settings: Any) -> Iterator[Page]:
+    """Open an empty page that can reach only the site."""
+    with browser.new_context(**settings) as context:
+        context.route(lambda address: not address.startswith(site), lambda route: route.abort())
+        yield context.new_page()
+
+
+def first_result_s(page: Page) -> float:
+    """Click Run; return the seconds until the first result."""
+    page.set_default_timeout(0)
+    return float(page.evaluate(FIRST_RESULT))
+
+
+def main() -> None:
+    """Print the files' sizes and the time of each run."""
+    from playwright.sync_api import sync_playwright
+
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    if not (BUILT / "made-from").is_file():
+        sys.exit("bench: build/web is missing: run make web")
+    for file in sorted(BUILT.iterdir()):
+        print(f"{file.stat().st_size:>10,} bytes  {file.name}")
+    with served() as site, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        for lesson in LESSONS * runs:
+            with opened(browser, site) as page:
+                page.goto(f"{site}/{lesson}.html")
+                took = first_result_s(page)
+                print(
+                    f"{took:4.1f} s to the first result of {lesson}, load {os.getloadavg()[0]:.1f}"
+                )
+
+
+if __name__ == "__main__":
+    main()
