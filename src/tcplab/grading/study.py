@@ -109,9 +109,13 @@ class Study:
 
     @property
     def next_steps(self) -> str:
-        short = [one.question for one in self.judged if one.points not in (None, one.full)]
+        short = [
+            one.question
+            for one in self.judged
+            if one.points != one.full and (one.points is not None or not one.attempts)
+        ]
         if short:
-            steps = f"Next: change {', '.join(short)}, save, and run this again."
+            steps = f"Next: work on {', '.join(short)}, save, and run this again."
         else:
             steps = (
                 f"Next: lesson {self.following}." if self.following else "All points are earned."

@@ -82,6 +82,7 @@ def test_untouched_exercise_earns_nothing_and_says_why(course: Path) -> None:
     assert "no answer yet" in messages["q1"]
     assert messages["q3"] == "total.c is unchanged."
     assert messages["w1"] == "There is no answer yet."
+    assert result.next_steps.startswith("Next: work on q1, q2, q3, w1, save")
     assert "Mark w1" not in result.next_steps
     assert shown(result) == []
     assert attempts(course)["tiny"] == {}
@@ -94,7 +95,7 @@ def test_report_names_its_source_and_the_next_steps() -> None:
     assert result.source.endswith(" with total.c")
     for text in (str(result), result._repr_html_()):
         assert f"Judged: {result.source}." in text
-        assert "Next: change q1, q3, save, and run this again. A model answer is shown" in text
+        assert "Next: work on q1, q3, save, and run this again. A model answer is shown" in text
     done = replace(result, judged=[replace(one, points=one.full) for one in result.judged])
     assert replace(done, following="cork").next_steps.startswith("Next: lesson cork.")
 
