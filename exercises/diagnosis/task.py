@@ -50,6 +50,7 @@ ANSWERS = {
     "q10": ["q10_readable_bytes", "q10_held_bytes"],
 }
 FILES = ["lookup.c", "mirror.c", "journal.c"]
+IN_PROGRAMS = ["factor", "stamp_step", "version"]
 
 CAUSES = (
     "cork-not-pulled",
@@ -62,7 +63,7 @@ CAUSES = (
 ENDS = ("client", "server")
 
 #: Rates in Mbit/s and round-trip times in ms, whose product is 100 to 150 kB.
-_LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 20), (50, 24), (60, 16), (60, 20))
+_LINKS = ((40, 20), (40, 24), (40, 30), (50, 16), (50, 22), (50, 24), (60, 16), (60, 20))
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -79,6 +80,9 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "questions": own.integer("questions", 15, 20),
         "lines": own.integer("lines", 120, 170, 10),
         "pieces": _pieces(own),
+        "factor": own.of_course.integer("factor", 33, 97, 2),
+        "stamp_step": own.of_course.integer("stamp_step", 2, 99),
+        "version": own.of_course.integer("version", 10, 99),
         "mirror_rate_mbit": rate_mbit,
         "mirror_rtt_ms": rtt_ms,
     }
@@ -228,22 +232,25 @@ LIMITS = Limits(wall_s=15, cpu_s=10, processes=8)
 SERVER = "10.0.0.2"
 PORT = 9000
 
-QUESTION_BYTES, ANSWER_BYTES, QUESTION_RTT_MS = 34, 2, 40
+QUESTION_BYTES, ANSWER_BYTES, QUESTION_RTT_MS = 35, 2, 40
 MIRROR_BYTES = 2_000_000
 #: With this RTT, some lines are always in flight, but fewer than fit in the initial window.
 JOURNAL_RTT_MS = 8
 
 
-def question_bytes(questions: int) -> bytes:
+def question_bytes(questions: int, version: int) -> bytes:
     """Return all bytes that the learner's lookup program has to send."""
-    return b"".join(b"lookup %012d\r\nversion 1\r\n\r\n" % number for number in range(questions))
+    return b"".join(
+        b"lookup %012d\r\nversion %d\r\n\r\n" % (number, version) for number in range(questions)
+    )
 
 
-def journal_lines(lines: int) -> list[bytes]:
+def journal_lines(lines: int, step: int) -> list[bytes]:
     """Return the lines that the learner's journal program has to send."""
     levels = (b"info", b"warning", b"error")
     return [
-        b"%08d %s: one more of the same\n" % (number, levels[number % 3]) for number in range(lines)
+        b"%08d %s: one more of the same\n" % (number * step, levels[number % 3])
+        for number in range(lines)
     ]
 
 
@@ -280,7 +287,7 @@ def look_at_lookup(submission: Submission, questions: int) -> Verdict:
         lab={"rtt_ms": QUESTION_RTT_MS},
         limits=LIMITS,
     )
-    wrong = _not_the_bytes(run, "lookup", question_bytes(questions))
+    wrong = _not_the_bytes(run, "lookup", question_bytes(questions, submission.numbers["version"]))
     if wrong is not None:
         return wrong
     if _asks_too_early(run):
@@ -368,7 +375,9 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
     if wrong is not None:
         return wrong
     reported = _last_json(run.outcome.output)
-    if reported.get("bytes") != len(data) or reported.get("checksum") != checksum(data):
+    if reported.get("bytes") != len(data) or reported.get("checksum") != checksum(
+        data, submission.numbers["factor"]
+    ):
         return Verdict(
             0,
             f"mirror reports {describe(reported.get('bytes'))} bytes and the checksum"
@@ -408,10 +417,11 @@ def look_at_journal(submission: Submission, lines: int) -> Verdict:
         lab={"rtt_ms": JOURNAL_RTT_MS},
         limits=LIMITS,
     )
-    wrong = _not_the_bytes(run, "journal", b"".join(journal_lines(lines)))
+    expected = journal_lines(lines, submission.numbers["stamp_step"])
+    wrong = _not_the_bytes(run, "journal", b"".join(expected))
     if wrong is not None:
         return wrong
-    ends = set(accumulate(map(len, journal_lines(lines))))
+    ends = set(accumulate(map(len, expected)))
     sent = departures(run)
     torn = sum(segment.end_bytes not in ends for segment in sent)
     if torn:

@@ -5,10 +5,10 @@
  *
  * The last line of the output is
  *
- *     BYTES bytes in SECONDS s, RATE MB/s
+ *     meter METER_NUMBER: BYTES bytes in SECONDS s, RATE MB/s
  *
- * The seconds count from the arrival of the first bytes to that of the last bytes. A sender may wait
- * before it begins, and may keep the connection open after its last byte. A MB is 10^6 bytes.
+ * The seconds count from the arrival of the first bytes to that of the last bytes. A sender may
+ * wait before it begins, and may keep the connection open after its last byte. A MB is 10^6 bytes.
  *
  * Your task: correct all three numbers, which are wrong today. Only measure() and the last line of
  * main() need to change.
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCK_BYTES = 16384 };
+enum { BLOCK_BYTES = 16384, METER_NUMBER = 642 };
 
 struct transfer {
     int64_t bytes;
@@ -76,7 +76,8 @@ int main(int argc, char **argv) {
     int fd = take_connection(argv[1]);
     struct transfer found = measure(fd);
     double rate = (double)found.bytes / found.seconds / (1 << 20);
-    printf("%lld bytes in %.6f s, %.6f MB/s\n", (long long)found.bytes, found.seconds, rate);
+    printf("meter %d: %lld bytes in %.6f s, %.6f MB/s\n", METER_NUMBER, (long long)found.bytes,
+           found.seconds, rate);
     close(fd);
     return 0;
 }

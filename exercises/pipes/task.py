@@ -33,6 +33,7 @@ ANSWERS = {
     "q8": ["q8_first_packet", "q8_second_packet"],
 }
 FILES = ["meter.c"]
+IN_PROGRAMS = ["meter_number"]
 
 REASONS = ("receiver-full", "segment-lost", "sender-idle")
 CHAINS = (
@@ -59,6 +60,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "dd_netcat_s_per_gb": own.integer("dd_netcat", 440, 549) / 1000,
         "netcat_file_s_per_gb": own.integer("netcat_file", 330, 399) / 1000,
         "capture": own.captures()[0],
+        "meter_number": own.of_course.integer("meter_number", 100, 999),
         "my_seq": own.integer("my_seq", 10_000, 900_000),
         "my_ack": own.integer("my_ack", 1_000_000, 9_000_000),
         "my_bytes": own.integer("my_bytes", 20, 900),
@@ -188,7 +190,7 @@ PEER = str(Path(__file__).parent / "peer.py")
 PORT = 9000
 #: On a busy machine, the times of the program and of the recorder may differ by this factor.
 CLOSE = 1.3
-_LINE = re.compile(rb"(\d+) bytes in (\d+\.?\d*) s, (\d+\.?\d*) MB/s\s*")
+_LINE = re.compile(rb"meter (\d+): (\d+) bytes in (\d+\.?\d*) s, (\d+\.?\d*) MB/s\s*")
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,9 @@ def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
         return Verdict(
             0, "The last line of the output does not have the form that meter.c describes."
         )
-    count, seconds, rate = int(match[1]), float(match[2]), float(match[3])
+    if int(match[1]) != (number := submission.numbers["meter_number"]):
+        return Verdict(0, f"The output is of meter {int(match[1])}, and your meter is {number}.")
+    count, seconds, rate = int(match[2]), float(match[3]), float(match[4])
     counted = _counted(count, transfer.size_bytes)
     timed = _timed(seconds, run.server_segments.data("client"))
     return combine(

@@ -4,15 +4,16 @@
  *     live ADDRESS PORT
  *
  * The receiver sends the state of the world as 4-byte numbers in network byte order, each newer
- * than the last. This program answers without a pause with records of 1024 bytes. A record holds the
- * newest number that the program has, again in network byte order, and then 1020 times that number's
- * last byte. When the number 0 arrives, the program ends its connection after the current record.
+ * than the last. This program answers without a pause with records of RECORD_BYTES bytes. A record
+ * begins with the newest number that the program has, again in network byte order, and all other
+ * bytes equal that number's last byte. When the number 0 arrives, the program ends its connection
+ * after the current record.
  *
- * Your task: no record may be old when it leaves. Today this program fills the socket's send buffer,
- * and newer numbers wait behind all of the old records. Change serve() so that
+ * Your task: no record may be old when it leaves. Today this program fills the socket's send
+ * buffer, and newer numbers wait behind all of the old records. Change serve() so that
  *
  *   - the kernel has no more than LIMIT_BYTES of data that it has not sent yet,
- *   - every record is whole, and follows the previous record, although a write may take only a part,
+ *   - every record is whole and follows the previous record, although a write may take only a part,
  *   - the network alone limits the data in flight, so that a path that holds more data gets more.
  */
 #include <arpa/inet.h>
@@ -29,7 +30,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RECORD_BYTES = 1024, LIMIT_BYTES = 16384 };
+enum { RECORD_BYTES = 1080, LIMIT_BYTES = 16384 };
 
 static void fail(const char *what) {
     perror(what);

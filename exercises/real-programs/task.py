@@ -33,6 +33,7 @@ ANSWERS = {
     "q8": ["q8_reset_seq", "q8_reset_ack"],
 }
 FILES = ["desk.c", "intake.c"]
+IN_PROGRAMS = ["factor"]
 
 CAUSES = (
     "body-waits-for-ack",
@@ -60,6 +61,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "my_bytes": own.integer("mine", 50, 800),
         "limit_bytes": own.integer("limit", 20_000, 60_000),
         "upload_bytes": own.integer("upload", 400_000, 700_000),
+        "factor": own.of_course.integer("factor", 33, 97, 2),
         "customers": own.integer("customers", 4, 6),
     }
 
@@ -176,8 +178,8 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
     seed = _seed()
     size = limit_bytes - secrets.randbelow(1000)
     run = _upload(submission, limit_bytes, size, seed)
-    # peer.py makes the same bytes.
-    expected = f"201 {size} {checksum(random.Random(seed).randbytes(size))}\n"
+    data = random.Random(seed).randbytes(size)  # the bytes that peer.py sends
+    expected = f"201 {size} {checksum(data, submission.numbers['factor'])}\n"
     if (wrong := _not_told(run, expected)) is not None:
         return wrong
     run = _upload(submission, limit_bytes, upload_bytes, seed)
@@ -231,7 +233,7 @@ def _came_before_the_answer(rows: SegmentArray) -> int:
 @compiled("desk.c")
 def look_at_desk(submission: Submission, customers: int) -> Verdict:
     """Check that other customers get answers while the first one pauses, and connections end."""
-    play = ["ask", str(_seed()), str(customers)]
+    play = ["ask", str(_seed()), str(customers), str(submission.numbers["factor"])]
     run = _run(submission, "desk.c", [str(customers)], play, connections=customers)
     if not run.answered:
         return Verdict(0, f"No program listened on port {PORT}.")

@@ -3,12 +3,12 @@
  *
  *     sendrange ADDRESS PORT FILE OFFSET COUNT
  *
- * A web server does this for a request with "Range: bytes=...". The receiver gets a 16-byte header,
+ * A web server does this for a request with "Range: bytes=...". The receiver gets a 24-byte header,
  * then COUNT bytes of FILE starting at OFFSET, or fewer if the file ends earlier:
  *
- *     | offset (8 bytes) | bytes that follow (8 bytes) | the bytes ... |
+ *     | MARK (8 bytes) | offset (8 bytes) | bytes that follow (8 bytes) | the bytes ... |
  *
- * Both numbers are in network byte order. A timer interrupts the program every 10 ms, to count for a
+ * All numbers are in network byte order. A timer interrupts the program every 10 ms, to count for a
  * progress bar. A call that sleeps in the kernel at that moment returns early.
  *
  * Your task: make every requested byte arrive, and no other. The bytes of the file must never enter
@@ -32,7 +32,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { SNDBUF_BYTES = 65536, TICK_US = 10000 };
+enum { SNDBUF_BYTES = 65536, TICK_US = 10000, MARK = 5587 };
 
 static volatile sig_atomic_t ticks;
 
@@ -47,7 +47,7 @@ static void fail(const char *what) {
 }
 
 static void send_header(int fd, off_t offset, off_t length) {
-    uint64_t header[2] = {htobe64((uint64_t)offset), htobe64((uint64_t)length)};
+    uint64_t header[3] = {htobe64(MARK), htobe64((uint64_t)offset), htobe64((uint64_t)length)};
     if (send(fd, header, sizeof header, 0) != sizeof header)
         fail("send");
 }

@@ -32,11 +32,12 @@ ANSWERS = {
     "q8": ["q8_segments", "q8_last_bytes"],
 }
 FILES = ["sendrange.c"]
+IN_PROGRAMS = ["mark"]
 
 REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
-#: The header that sendrange.c sends before the bytes: their offset in the file, and their number.
-HEADER = struct.Struct(">QQ")
+#: The header that sendrange.c sends, with the course's mark, the offset and the number of bytes.
+HEADER = struct.Struct(">QQQ")
 #: Number of segments that leave before any ACK can arrive (RFC 6928), so no later write joins them.
 FIRST_FLIGHT_SEGMENTS = 10
 
@@ -58,6 +59,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "my_mss_bytes": own.integer("my_mss", 300, 490),
         "page_header_bytes": own.integer("page header", 90, 280),
         "page_bytes": own.integer("page", 1400, 2600),
+        "mark": own.of_course.integer("mark", 1000, 9999),
         "capture": own.captures()[0],
         "range_file_bytes": file_bytes,
         "range_offset": offset,
@@ -144,7 +146,9 @@ def check_q8(submission: Submission) -> Verdict:
 
 def check_q7(submission: Submission) -> Verdict:
     """Compile sendrange.c and send a part of a 500 kB file over a link with a 50 ms RTT."""
-    return look_at_range(submission, Request(500_000, 1_777, 420_123, 50))
+    return look_at_range(
+        submission, Request(submission.numbers["mark"], 500_000, 1_777, 420_123, 50)
+    )
 
 
 # ---- sendrange.c ---------------------------------------------------------------------------------
@@ -154,6 +158,7 @@ def check_q7(submission: Submission) -> Verdict:
 class Request:
     """A part of a file to send, and the round-trip time of the link."""
 
+    mark: int
     file_bytes: int
     offset: int
     count: int
@@ -170,7 +175,7 @@ class Request:
     def wanted(self) -> bytes:
         """Return the data that the receiver expects: the header, and the bytes of the part."""
         part = self.file[self.offset : self.offset + self.count]
-        return HEADER.pack(self.offset, len(part)) + part
+        return HEADER.pack(self.mark, self.offset, len(part)) + part
 
     def past_the_end(self) -> Request:
         """Return a request that begins near the end of the same file and reaches past it."""
@@ -229,8 +234,10 @@ def _damage(run: LabRun, received: bytes, request: Request) -> str:
         return ""
     if len(received) < HEADER.size:
         return f"Only {len(received)} bytes arrived, which is less than a header."
-    offset, length = HEADER.unpack_from(received)
+    mark, offset, length = HEADER.unpack_from(received)
     body, wanted_body = received[HEADER.size :], wanted[HEADER.size :]
+    if mark != request.mark:
+        return f"The header does not begin with your mark, {request.mark}."
     if offset != request.offset:
         return f"The header does not have the offset {request.offset}. Check the byte order."
     if body == wanted_body:

@@ -32,6 +32,7 @@ ANSWERS = {
     "q8": ["q8_again_number", "q8_again_bytes"],
 }
 FILES = ["window.c"]
+IN_PROGRAMS = ["piece_bytes"]
 
 REASONS = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
@@ -59,6 +60,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "my_mss_bytes": own.integer("my_mss", 300, 490),
         "lost_first": lost_first,
         "lost_segments": own.integer("lost segments", 2, 7 - lost_first),
+        "piece_bytes": own.of_course.integer("piece_bytes", 400, 600),
         "capture": own.captures()[0],
     }
 
@@ -147,7 +149,7 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compile window.c and let it send 91 kB over a network with fixed losses."""
+    """Compile window.c and let it send 182 pieces over a network with fixed losses."""
     return look_at_window(
         submission, Losses(pieces=182, lost=(1, 4), acks_lost=(3, 7), dark=6, late=3, seed=9)
     )
@@ -156,7 +158,6 @@ def check_q7(submission: Submission) -> Verdict:
 # ---- window.c ------------------------------------------------------------------------------------
 
 PEER = str(Path(__file__).parent / "peer.py")
-PIECE_BYTES = 500
 #: Sizes of the flights of a doubling window, up to the flight in which packets are lost.
 DOUBLING = (10, 20, 40)
 #: Bounds of the window after a loss, as shares of the window before it. The halved window may have
@@ -176,11 +177,10 @@ class Losses:
     late: int  #: packet of the first flight that the next packet overtakes
     seed: int  #: seed of the file
 
-    @property
-    def file(self) -> bytes:
+    def file(self, piece_bytes: int) -> bytes:
         """Return the bytes to send."""
         rng = random.Random(self.seed)
-        return rng.randbytes(self.pieces * PIECE_BYTES - rng.randrange(1, PIECE_BYTES))
+        return rng.randbytes(self.pieces * piece_bytes - rng.randrange(1, piece_bytes))
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Losses:
@@ -195,7 +195,7 @@ class Losses:
         )
 
 
-def send_file(submission: Submission, losses: Losses) -> LabRun:
+def send_file(submission: Submission, losses: Losses, file: bytes) -> LabRun:
     """Run the learner's program against peer.py."""
 
     def places(flight: int, packets: tuple[int, ...]) -> str:
@@ -208,7 +208,7 @@ def send_file(submission: Submission, losses: Losses) -> LabRun:
         ["10.0.0.2", "{port}", "file"],
         peer=[sys.executable, PEER, *arguments],
         lab={"rtt_ms": 2},
-        files={"file": losses.file},
+        files={"file": file},
         limits=Limits(wall_s=20, cpu_s=6, processes=8),
     )
 
@@ -227,7 +227,8 @@ def look_at_window(submission: Submission, losses: Losses) -> Verdict:
 
 
 def _look_at_one_run(submission: Submission, losses: Losses) -> Verdict:
-    run = send_file(submission, losses)
+    file = losses.file(submission.numbers["piece_bytes"])
+    run = send_file(submission, losses, file)
     if run.peer is None:
         return Verdict(0, f"The receiver sent no report, and {how_it_ended(run, 'window')}.")
     sizes = [len(flight) for flight in run.peer["flights"]]
@@ -237,7 +238,7 @@ def _look_at_one_run(submission: Submission, losses: Losses) -> Verdict:
             f"Not every piece arrived within {len(sizes)} flights of {_list(sizes)} packets, and"
             f" {how_it_ended(run, 'window')}. Nothing else counts until every byte arrives.",
         )
-    if run.peer["sha256"] != hashlib.sha256(losses.file).hexdigest():
+    if run.peer["sha256"] != hashlib.sha256(file).hexdigest():
         return Verdict(0, "All numbers arrived, but the data after them is not the file.")
     if not run.outcome.ok:
         return Verdict(0, f"Everything arrived, but {how_it_ended(run, 'window')}.")

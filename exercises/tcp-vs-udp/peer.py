@@ -1,9 +1,10 @@
 """The source from which tally.c receives in the problem set "tcp-vs-udp", behind a bad network.
 
-    python peer.py RUN COUNT NUMBER,NUMBER,...
+    python peer.py RUN COUNT NUMBER,NUMBER,... VERSION
 
-The program waits for a request, and then sends datagrams with the NUMBERs in the order in which a
-bad network would deliver them. Some of the numbers 0 to COUNT-1 are missing, duplicated or late.
+The program waits for a request of this VERSION, and then sends datagrams with the NUMBERs in the
+order in which a bad network would deliver them. Some of the numbers 0 to COUNT-1 are missing,
+duplicated or late.
 An "x" is a datagram of another run. Then it sends the end marker until it is answered. It prints
 two lines of JSON: the port on which it listens and, at the end, a report.
 
@@ -12,7 +13,7 @@ two lines of JSON: the port on which it listens and, at the end, a report.
     |  kind  |  run   |     number     | ...     all numbers in network byte order
     +--------+--------+----------------+-----
 
-    kind    "get." RUN 0                the request, from tally
+    kind    "get." RUN VERSION          the request, from tally
             "data" RUN 0 ... COUNT-1
             "end." RUN COUNT            every 100 ms
             "done" RUN arrived          from tally; then lost, duplicated, reordered, 8 bytes each
@@ -53,7 +54,7 @@ def answers_within(place: socket.socket, run: int, seconds: float) -> list[tuple
 
 def main() -> None:
     """Serve one run, and print the report."""
-    run, count = int(sys.argv[1]), int(sys.argv[2])
+    run, count, version = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])
     place = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     place.bind(("", 0))
     print(json.dumps({"listening": place.getsockname()[1]}), flush=True)
@@ -62,7 +63,7 @@ def main() -> None:
     try:
         while True:
             request, learner = place.recvfrom(2048)
-            if request == HEADER.pack(b"get.", run, 0):
+            if request == HEADER.pack(b"get.", run, version):
                 break
     except TimeoutError:
         print(json.dumps(seen))

@@ -31,6 +31,7 @@ ANSWERS = {
     "q8": ["q8_read"],
 }
 FILES = ["tally.c"]
+IN_PROGRAMS = ["version"]
 
 #: Kinds of checksums. Scapy computes the right one, "none" is 0, and "wrong" is 1.
 CHECKSUMS = ("right", "right", "none", "wrong")
@@ -49,6 +50,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "blocks": own.integer("blocks", 2000, 9000),
         "small_bytes": own.integer("small_bytes", 300, 1440),
         "loopback_mtu": own.integer("loopback_mtu", 8000, 33_000),
+        "version": own.of_course.integer("version", 2, 250),
         "sent": [
             (own.integer(f"number {turn}", 0, 9), own.pick(f"checksum {turn}", CHECKSUMS))
             for turn in range(10)
@@ -217,7 +219,8 @@ def look_at_tally(submission: Submission, stream: Stream) -> Verdict:
     """Grade the counts that the learner's program reported."""
     run = _run(submission, stream)
     if run.peer is None or not run.peer["requested"]:
-        return Verdict(0, f"No request arrived, and {how_it_ended(run, 'tally')}.")
+        wanted = f"No request of version {submission.numbers['version']} arrived"
+        return Verdict(0, f"{wanted}, and {how_it_ended(run, 'tally')}.")
     counts = run.peer["accepted"]
     if counts is None:
         return Verdict(
@@ -238,10 +241,11 @@ def look_at_tally(submission: Submission, stream: Stream) -> Verdict:
 
 def _run(submission: Submission, stream: Stream) -> LabRun:
     order = ",".join("x" if number is None else str(number) for number in stream.order)
+    version = str(submission.numbers["version"])
     run = submission.run_in_lab(
         submission.compile("tally.c"),
         ["10.0.0.2", "{port}", str(stream.run)],
-        peer=[sys.executable, str(PEER), str(stream.run), str(stream.count), order],
+        peer=[sys.executable, str(PEER), str(stream.run), str(stream.count), order, version],
         lab={"rtt_ms": 10},
         limits=Limits(wall_s=8, cpu_s=8, processes=8),
     )

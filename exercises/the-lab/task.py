@@ -16,15 +16,18 @@ from tcplab.grading.submission import Submission
 #: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {"q1": ["q1_frame_bytes"], "q2": []}
 FILES = ["hello.c"]
+IN_PROGRAMS = ["greeting_bytes"]
 
-GREETING_BYTES = 12
+#: The round-trip time of the public check, which no student has in grading.
+PUBLIC_RTT_MS = 10
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
     """Return the numbers that this student's questions contain."""
     return {
         "payload_bytes": own.integer("payload", 100, 1448),
-        "rtt_ms": own.integer("rtt", 5, 25),
+        "rtt_ms": own.pick("rtt", [ms for ms in range(5, 26) if ms != PUBLIC_RTT_MS]),
+        "greeting_bytes": own.of_course.integer("greeting_bytes", 20, 90),
     }
 
 
@@ -40,7 +43,7 @@ def check_q1(submission: Submission) -> Verdict:
 
 def check_q2(submission: Submission) -> Verdict:
     """Compile hello.c and let it greet a server over a link with a 10 ms RTT."""
-    return look_at_hello(submission, rtt_ms=10)
+    return look_at_hello(submission, rtt_ms=PUBLIC_RTT_MS)
 
 
 @compiled("hello.c")
@@ -55,10 +58,10 @@ def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
     )
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'hello')}.")
-    sent = departures(run)
+    sent, greeting = departures(run), submission.numbers["greeting_bytes"]
     came = sum(segment.size_bytes for segment in sent)
-    if came != GREETING_BYTES:
-        return Verdict(0, f"{came} bytes arrived, but the greeting has {GREETING_BYTES}.")
+    if came != greeting:
+        return Verdict(0, f"{came} bytes arrived, but the greeting has {greeting}.")
     if len(sent) > 1:
         return Verdict(0.5, f"All bytes arrived, but in {len(sent)} segments. One write is enough.")
     return Verdict(1, "The greeting arrived in one segment.")

@@ -1,6 +1,6 @@
 """The peer of the three programs in the problem set "diagnosis", for one connection.
 
-    python peer.py answer                    reads questions of 34 bytes, answers each with 2 bytes
+    python peer.py answer                    reads questions of 35 bytes, answers each with 2 bytes
     python peer.py read                      reads to the end
     python peer.py send PORT SEED BYTES      connects to 10.0.0.2 and sends BYTES bytes made of SEED
 
@@ -17,7 +17,7 @@ import socket
 import sys
 
 SERVER = "10.0.0.2"
-QUESTION_BYTES = 34
+QUESTION_BYTES = 35
 ANSWER = b"ok"
 BLOCK_BYTES = 65536
 PATIENCE_S = 8.0

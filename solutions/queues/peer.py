@@ -1,6 +1,6 @@
 """The receiver to which live.c sends in the problem set "queues".
 
-    python peer.py ROUNDS RECORDS READ_BYTES PAUSE_S
+    python peer.py RECORD_BYTES ROUNDS RECORDS READ_BYTES PAUSE_S
 
 It accepts one connection. In each of ROUNDS rounds it sends the next number (1, 2, …), waits
 PAUSE_S seconds, and reads RECORDS records. Then it sends 0 and reads to the end. READ_BYTES is
@@ -17,21 +17,20 @@ import struct
 import sys
 import time
 
-RECORD_BYTES = 1024
 PATIENCE_S = 8.0
 
 
 def whole(record: bytes) -> int | None:
     """Return the number in a record, or None if the record is damaged."""
     (number,) = struct.unpack("!I", record[:4])
-    return number if record[4:] == bytes([number & 0xFF]) * (RECORD_BYTES - 4) else None
+    return number if set(record[4:]) == {number & 0xFF} else None
 
 
-def read_record(connection: socket.socket) -> int | None:
+def read_record(connection: socket.socket, size: int) -> int | None:
     """Return the number in the next record; None at the end and for a damaged record."""
     record = b""
-    while len(record) < RECORD_BYTES:
-        part = connection.recv(RECORD_BYTES - len(record))
+    while len(record) < size:
+        part = connection.recv(size - len(record))
         if not part:
             return None
         record += part
@@ -40,8 +39,8 @@ def read_record(connection: socket.socket) -> int | None:
 
 def main() -> None:
     """Send the numbers, read the records, and print the report."""
-    rounds, records, read_bytes = (int(word) for word in sys.argv[1:4])
-    pause_s = float(sys.argv[4])
+    size, rounds, records, read_bytes = (int(word) for word in sys.argv[1:5])
+    pause_s = float(sys.argv[5])
     with socket.socket() as listener:
         if read_bytes:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, read_bytes)
@@ -57,9 +56,9 @@ def main() -> None:
         asked[number] = len(numbers)
         connection.sendall(struct.pack("!I", number))
         time.sleep(pause_s)
-        numbers += [read_record(connection) for _ in range(records)]
+        numbers += [read_record(connection, size) for _ in range(records)]
     connection.sendall(bytes(4))
-    while (number := read_record(connection)) is not None:
+    while (number := read_record(connection, size)) is not None:
         numbers.append(number)
     connection.close()
     waited = {}

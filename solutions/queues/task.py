@@ -34,6 +34,7 @@ ANSWERS = {
     "q8": ["q8_packets"],
 }
 FILES = ["live.c"]
+IN_PROGRAMS = ["record_bytes"]
 
 REASONS = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
 #: Bytes that a segment with 1448 bytes of data takes on Ethernet, with preamble and gap.
@@ -65,6 +66,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "live_unsent_bytes": unsent,
         "live_in_flight_bytes": in_flight,
         "live_goal_ms": live_rtt + own.integer("live goal", 20, 80),
+        "record_bytes": own.of_course.integer("record_bytes", 960, 1088, 4),
         "echoes": _echoes_wanted(own),
         "capture": own.captures()[0],
     }
@@ -193,7 +195,7 @@ def _echoes(submission: Submission, packets: Sequence[OwnPacket]) -> list[bool]:
 
 def check_q7(submission: Submission) -> Verdict:
     """Compile live.c and send it 24 numbers."""
-    return look_at_live(submission, Asked(rounds=24, records=12, rtt_ms=4, far_rtt_ms=60))
+    return look_at_live(submission, PUBLIC)
 
 
 # ---- live.c --------------------------------------------------------------------------------------
@@ -223,6 +225,10 @@ class Asked:
     far_rtt_ms: int  #: round trip of the path on which the peer reads without pauses
 
 
+#: The parameters of the public check. The hidden judge draws none of them.
+PUBLIC = Asked(rounds=24, records=12, rtt_ms=4, far_rtt_ms=60)
+
+
 def run_live(submission: Submission, *arguments: object, **lab: Any) -> LabRun:
     """Run the learner's program against peer.py."""
     return submission.run_in_lab(
@@ -237,14 +243,15 @@ def run_live(submission: Submission, *arguments: object, **lab: Any) -> LabRun:
 @compiled("live.c")
 def look_at_live(submission: Submission, asked: Asked) -> Verdict:
     """Check that records are whole, few old ones precede a new one, and enough is in flight."""
-    arguments = (asked.rounds, asked.records, READ_BYTES, PAUSE_S)
+    size = submission.numbers["record_bytes"]
+    arguments = (size, asked.rounds, asked.records, READ_BYTES, PAUSE_S)
     near = run_live(submission, *arguments, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
     if damage := _damage(near):
         return Verdict(0, f"{damage} Nothing else counts until every record is whole.")
     age = _look_at_the_age(near, asked)
     if not age.passed:
         return age
-    far = run_live(submission, 1, FAR_RECORDS, 0, 0, rtt_ms=asked.far_rtt_ms, **FAR)
+    far = run_live(submission, size, 1, FAR_RECORDS, 0, 0, rtt_ms=asked.far_rtt_ms, **FAR)
     if damage := _damage(far):
         return Verdict(0, f"Over {asked.far_rtt_ms} ms: {damage}")
     return combine(

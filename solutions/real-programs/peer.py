@@ -1,7 +1,7 @@
 """The clients for the problem set "real-programs". Each prints a report in JSON.
 
-python peer.py upload PORT SEED BYTES       sends "PUT BYTES" and that many bytes, then reads
-python peer.py ask PORT SEED CUSTOMERS      opens CUSTOMERS connections, of which the first pauses
+python peer.py upload PORT SEED BYTES          sends "PUT BYTES" and that many bytes, then reads
+python peer.py ask PORT SEED CUSTOMERS FACTOR  opens CUSTOMERS connections; the first one pauses
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Customer:
         return self._connection.recv(1) == b""
 
 
-def ask(port: int, seed: int, count: int) -> dict[str, object]:
+def ask(port: int, seed: int, count: int, factor: int) -> dict[str, object]:
     """Let the other customers ask while the first one pauses within a line; return a report."""
     rng = random.Random(seed)
     a, b = rng.randrange(10**6), rng.randrange(10**6)
@@ -74,11 +74,11 @@ def ask(port: int, seed: int, count: int) -> dict[str, object]:
             other.say(f"sum {c} ")  # first part of a line; the rest comes with another line
             time.sleep(0.05)
             other.say(f"{d}\nsum {e} {f}\n")
-            if not other.hears(c + d, e + f):
+            if not other.hears(c + factor * d, e + factor * f):
                 return {**done, "error": "a customer got something else than the sums"}
             done["answered"] += 1  # type: ignore[operator]
         first.say(f"{b}\n")
-        done["finished"] = first.hears(a + b)
+        done["finished"] = first.hears(a + factor * b)
         for other in [*others, first]:
             done["ended"] += other.leaves()  # type: ignore[operator]
     except OSError as problem:
@@ -89,7 +89,7 @@ def ask(port: int, seed: int, count: int) -> dict[str, object]:
 def main() -> None:
     """Play the role that the first argument names, and print the report."""
     play = {"upload": upload, "ask": ask}[sys.argv[1]]
-    print(json.dumps(play(*map(int, sys.argv[2:5]))))
+    print(json.dumps(play(*map(int, sys.argv[2:]))))
 
 
 if __name__ == "__main__":

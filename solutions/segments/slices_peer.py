@@ -1,10 +1,13 @@
 """The receiver for the problem set "segments", which answers each piece sent by slices.c.
 
-The program takes no arguments. It binds a free UDP port and announces it as JSON. It ends with the
+    python slices_peer.py HEADER_BYTES
+
+The program binds a free UDP port and announces it as JSON. It ends with the
 sender's empty piece, or if nothing has arrived for some seconds, and prints a report in JSON.
 
-A datagram is | offset (4 bytes, network order) | data ... |. The answer is the next expected
-offset, also in 4 bytes. A piece with another offset is answered but not kept.
+A datagram is a header of HEADER_BYTES bytes, then data. The header begins with the data's offset
+(4 bytes, network order). The answer is the next expected offset, also in 4 bytes. A piece with
+another offset is answered but not kept.
 """
 
 from __future__ import annotations
@@ -12,18 +15,19 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
+import sys
 
 PATIENCE_S = 6.0
 
 
-def receive(listener: socket.socket) -> dict[str, object]:
+def receive(listener: socket.socket, header_bytes: int) -> dict[str, object]:
     """Receive the file; return its size, its SHA-256, and the sizes of the datagrams kept."""
     file, sizes, ended = bytearray(), [], False
     try:
         while not ended:
             datagram, sender = listener.recvfrom(65535)
-            offset, data = int.from_bytes(datagram[:4]), datagram[4:]
-            if len(datagram) >= 4 and offset == len(file):
+            offset, data = int.from_bytes(datagram[:4]), datagram[header_bytes:]
+            if len(datagram) >= header_bytes and offset == len(file):
                 ended = not data
                 file += data
                 if data:
@@ -41,7 +45,7 @@ def main() -> None:
         listener.bind(("", 0))
         listener.settimeout(PATIENCE_S)
         print(json.dumps({"listening": listener.getsockname()[1]}), flush=True)
-        print(json.dumps(receive(listener)), flush=True)
+        print(json.dumps(receive(listener, int(sys.argv[1]))), flush=True)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ ANSWERS = {
     "q8": ["q8_sent_bytes"],
 }
 FILES = ["slices.c"]
+IN_PROGRAMS = ["header_bytes"]
 
 REASONS = ("application-idle", "black-hole", "segment-lost")
 
@@ -45,6 +46,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "narrow_mtu_bytes": own.integer("narrow", 600, 1500),
         "my_mss_bytes": own.integer("my_mss", 101, 800),
         "capture": own.captures()[0],
+        "header_bytes": own.of_course.integer("header_bytes", 8, 60, 4),
         "file_bytes": own.integer("file", 24_000, 30_000, 7),
     }
 
@@ -132,7 +134,7 @@ def check_q7(submission: Submission) -> Verdict:
 # ---- slices.c ------------------------------------------------------------------------------------
 
 PEER = Path(__file__).parent / "slices_peer.py"
-IP_AND_UDP_BYTES, OFFSET_BYTES = 28, 4
+IP_AND_UDP_BYTES = 28
 
 
 @compiled("slices.c")
@@ -143,7 +145,8 @@ def judge_slices(
     parts = []
     for mtu, is_narrow in ((interface_mtu, False), (path_mtu, True)):
         run, sent = run_slices(submission, file_bytes, mtu, is_narrow)
-        parts.append((0.5, look_at_slices(run, sent, mtu, is_narrow)))
+        most_bytes = mtu - IP_AND_UDP_BYTES - submission.numbers["header_bytes"]
+        parts.append((0.5, look_at_slices(run, sent, mtu, is_narrow, most_bytes)))
         if run.outcome.stopped_by:  # the other path would give the same result
             return Verdict(0, parts[0][1].message)
     return combine(parts)
@@ -160,7 +163,7 @@ def run_slices(
     run = submission.run_in_lab(
         submission.compile("slices.c"),
         ["10.0.0.2", "{port}", "data"],
-        peer=[sys.executable, str(PEER)],
+        peer=[sys.executable, str(PEER), str(submission.numbers["header_bytes"])],
         lab=lab,
         files={"data": file},
         limits=Limits(wall_s=12, cpu_s=8, processes=8),
@@ -168,7 +171,7 @@ def run_slices(
     return run, file
 
 
-def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool) -> Verdict:
+def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool, most_bytes: int) -> Verdict:
     """Check that the file arrived, unfragmented and in no more datagrams than necessary."""
     where = f"On a path with MTU {mtu} behind an Ethernet," if is_narrow else f"With MTU {mtu},"
     if not run.outcome.ok:
@@ -190,7 +193,7 @@ def look_at_slices(run: LabRun, file: bytes, mtu: int, is_narrow: bool) -> Verdi
             f"{where} {cut} of {len(sizes)} datagrams arrived in fragments, and the longest had"
             f" {max(sizes)} bytes. Did your host or a router cut them, and what allowed it?",
         )
-    fewest = -(-len(file) // (mtu - IP_AND_UDP_BYTES - OFFSET_BYTES))
+    fewest = -(-len(file) // most_bytes)
     if len(sizes) > fewest:
         return Verdict(
             0.4,

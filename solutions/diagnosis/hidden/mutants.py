@@ -75,7 +75,7 @@ MUTANTS = {
         17.0,
         files={
             "lookup.c": [
-                ('1\\r\\n");\n', '1\\r\\n");\n    flush(out);\n'),
+                ("VERSION);\n", "VERSION);\n    flush(out);\n"),
                 ("    return fd;\n", NODELAY + "    return fd;\n"),
             ]
         },
@@ -83,7 +83,7 @@ MUTANTS = {
     ),
     "lookup-still-flushes-in-between": Mutant(
         16.0,
-        files={"lookup.c": [('1\\r\\n");\n', '1\\r\\n");\n    flush(out);\n')]},
+        files={"lookup.c": [("VERSION);\n", "VERSION);\n    flush(out);\n")]},
         breaks="a small segment waits for the ACK of the previous one",
     ),
     "lookup-cork-not-pulled": Mutant(

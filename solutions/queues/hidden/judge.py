@@ -203,13 +203,18 @@ def q6(submission: Submission) -> Verdict:
 def q7(submission: Submission) -> Verdict:
     """Run live.c with randomly drawn parameters."""
     asked = task.Asked(
-        rounds=22 + secrets.randbelow(5),
-        records=11 + secrets.randbelow(3),
-        rtt_ms=2 + secrets.randbelow(5),
-        far_rtt_ms=56 + secrets.randbelow(9),
+        rounds=_drawn_near(task.PUBLIC.rounds, 2),
+        records=_drawn_near(task.PUBLIC.records, 1),
+        rtt_ms=_drawn_near(task.PUBLIC.rtt_ms, 2),
+        far_rtt_ms=_drawn_near(task.PUBLIC.far_rtt_ms, 4),
     )
     verdict: Verdict = task.look_at_live(submission, asked)
     return verdict
+
+
+def _drawn_near(public: int, most: int) -> int:
+    """Return a random number that differs from `public`, by at most `most`."""
+    return public + secrets.choice((-1, 1)) * (1 + secrets.randbelow(most))
 
 
 def q8(submission: Submission) -> Verdict:

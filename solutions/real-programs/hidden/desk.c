@@ -4,16 +4,16 @@
  *     desk PORT CUSTOMERS
  *
  * A customer connects and sends lines "sum A B". While the connection lasts, desk answers each with
- * a line that holds A + B. When a customer ends their direction of the connection, desk ends the
- * other direction. After CUSTOMERS customers, desk closes.
+ * a line that holds A + FACTOR * B. When a customer ends their direction of the connection, desk
+ * ends the other direction. After CUSTOMERS customers, desk closes.
  *
  * With one customer it is as fast as the link. With several customers, some wait for minutes. In
- * each case another customer had connected before and went to lunch. No processor is busy, no packet
- * is lost, and every connection is made at once.
+ * each case another customer had connected before and went to lunch. No processor is busy, no
+ * packet is lost, and every connection is made at once.
  *
- * Your task: no customer may wait for another. Every customer is answered, and every connection ends
- * when its customer leaves, whatever the other customers do. A customer who comes back from lunch
- * can finish the line that they had begun.
+ * Your task: no customer may wait for another. Every customer is answered, and every connection
+ * ends when its customer leaves, whatever the other customers do. A customer who comes back from
+ * lunch can finish the line that they had begun.
  */
 #include <netinet/in.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@
 /* END SOLUTION */
 #include <unistd.h>
 
-enum { WAITING = 16 };
+enum { WAITING = 16, FACTOR = 63 };
 
 static void fail(const char *what) {
     perror(what);
@@ -53,7 +53,7 @@ static void serve(int fd) {
     while (fgets(line, sizeof line, in) != NULL) {
         if (sscanf(line, "sum %lld %lld", &a, &b) != 2)
             break;
-        dprintf(fd, "%lld\n", a + b);
+        dprintf(fd, "%lld\n", a + FACTOR * b);
     }
     fclose(in);
 }

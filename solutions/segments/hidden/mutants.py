@@ -3,7 +3,7 @@
 from tcplab.grading.trial import Mutant
 
 _DISCOVER = "int discover = IP_PMTUDISC_DO;"
-_PIECE = "return (size_t)(mtu - IP_HEADER - UDP_HEADER - OFFSET_BYTES);"
+_PIECE = "return (size_t)(mtu - IP_HEADER - UDP_HEADER - HEADER_BYTES);"
 
 MUTANTS = {
     "time-stamps-nobody-offered": Mutant(
@@ -53,7 +53,7 @@ MUTANTS = {
     # This earns 5 × 0.4 points, because no datagram is fragmented but there are far too many.
     "always-536": Mutant(
         15.0,
-        files={"slices.c": [(_PIECE, "return 536 - OFFSET_BYTES;")]},
+        files={"slices.c": [(_PIECE, "return 536 - HEADER_BYTES;")]},
         breaks="the kernel knows how long a packet may be",
     ),
     "forgets-the-header-of-udp": Mutant(
@@ -61,7 +61,7 @@ MUTANTS = {
         files={
             "slices.c": [
                 (_DISCOVER, "int discover = IP_PMTUDISC_WANT;"),
-                (_PIECE, "return (size_t)(mtu - IP_HEADER - OFFSET_BYTES);"),
+                (_PIECE, "return (size_t)(mtu - IP_HEADER - HEADER_BYTES);"),
             ]
         },
         breaks="headers are part of the packet",

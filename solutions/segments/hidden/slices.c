@@ -3,16 +3,17 @@
  *
  *     slices ADDRESS PORT FILE
  *
- * A datagram is | offset in the file (4 bytes, network order) | data |. The receiver answers each
- * datagram with the offset that it wants next, and an empty piece marks the end of the file.
+ * A datagram is | header | data |. The header has HEADER_BYTES bytes. It begins with the offset in
+ * the file (4 bytes, network order), and the rest is 0. The receiver answers each datagram with the
+ * offset that it wants next, and an empty piece marks the end of the file.
  *
- * Your task: no datagram may be fragmented, neither here nor on the way. Send no more datagrams than
- * necessary, so that each is as long as the path allows, and only the last may be shorter. The MTU
- * is not known beforehand, and the path may be narrower than the interface. A router then drops
+ * Your task: no datagram may be fragmented, neither here nor on the way. Send no more datagrams
+ * than necessary, so that each is as long as the path allows, and only the last may be shorter. The
+ * MTU is not known beforehand, and the path may be narrower than the interface. A router then drops
  * packets that are too long, and a later call on the socket fails with EMSGSIZE because of ICMP.
  *
- * Lesson path-mtu has what you need: IP_MTU_DISCOVER, and IP_MTU of a connected socket (ip(7)). Only
- * piece_bytes() and open_socket() need to change. The file that arrives must stay the same.
+ * Lesson path-mtu has what you need: IP_MTU_DISCOVER, and IP_MTU of a connected socket (ip(7)).
+ * Only piece_bytes() and open_socket() need to change. The file that arrives must stay the same.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +26,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { OFFSET_BYTES = 4, MOST = 65507, IP_HEADER = 20, UDP_HEADER = 8 };
+enum { HEADER_BYTES = 40, MOST = 65507, IP_HEADER = 20, UDP_HEADER = 8 };
 
 static void fail(const char *what) {
     perror(what);
@@ -39,7 +40,7 @@ static size_t piece_bytes(int fd) {
     socklen_t size = sizeof mtu;
     if (getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &size) < 0)
         fail("IP_MTU");
-    return (size_t)(mtu - IP_HEADER - UDP_HEADER - OFFSET_BYTES);
+    return (size_t)(mtu - IP_HEADER - UDP_HEADER - HEADER_BYTES);
     /* END SOLUTION */
     /* STUB
     (void)fd;
@@ -49,11 +50,11 @@ static size_t piece_bytes(int fd) {
 
 /* Sends one piece and returns the answer; -1 with errno on failure. */
 static int64_t exchange(int fd, const char *data, size_t size, uint32_t offset) {
-    char datagram[MOST];
+    char datagram[MOST] = {0};
     uint32_t wire_offset = htonl(offset), wanted;
-    memcpy(datagram, &wire_offset, OFFSET_BYTES);
-    memcpy(datagram + OFFSET_BYTES, data, size);
-    if (send(fd, datagram, OFFSET_BYTES + size, 0) < 0)
+    memcpy(datagram, &wire_offset, sizeof wire_offset);
+    memcpy(datagram + HEADER_BYTES, data, size);
+    if (send(fd, datagram, HEADER_BYTES + size, 0) < 0)
         return -1;
     if (recv(fd, &wanted, sizeof wanted, 0) != sizeof wanted)
         return -1;

@@ -175,7 +175,7 @@ def q7(submission: Submission) -> Verdict:
     """Run sendrange.c with the student's own file, part and round-trip time."""
     n = submission.numbers
     request = task.Request(
-        n["range_file_bytes"], n["range_offset"], n["range_bytes"], n["range_rtt_ms"]
+        n["mark"], n["range_file_bytes"], n["range_offset"], n["range_bytes"], n["range_rtt_ms"]
     )
     verdict: Verdict = task.look_at_range(submission, request)
     return verdict

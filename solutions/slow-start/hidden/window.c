@@ -3,11 +3,11 @@
  *
  *     window ADDRESS PORT FILE
  *
- * The file is cut into 500-byte pieces, and each packet is a number (4 bytes, network byte order,
- * starting at 0) followed by its piece. The receiver answers each packet that arrives with an 8-byte
- * ACK, which holds the lowest number that it does not have yet, and the number of the packet that
- * arrived. Packets get lost, and so do ACKs. The receiver has everything when the lowest missing
- * number is the number of pieces.
+ * The file is cut into pieces of PIECE_BYTES bytes, and each packet is a number (4 bytes, network
+ * byte order, starting at 0) followed by its piece. The receiver answers each packet that arrives
+ * with an 8-byte ACK, which holds the lowest number that it does not have yet, and the number of
+ * the packet that arrived. Packets get lost, and so do ACKs. The receiver has everything when the
+ * lowest missing number is the number of pieces.
  *
  * Your task: implement the congestion control of RFC 5681, counted in packets, as in lesson
  * slow-start.
@@ -36,7 +36,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { PIECE_BYTES = 500, MOST_PIECES = 4096, TIMEOUT_MS = 1000 };
+enum { PIECE_BYTES = 447, MOST_PIECES = 4096, TIMEOUT_MS = 1000 };
 
 struct ack {
     unsigned next; /* the lowest number that the receiver does not have */

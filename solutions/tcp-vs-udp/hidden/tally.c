@@ -3,9 +3,10 @@
  *
  *     tally ADDRESS PORT RUN
  *
- * It sends a request. The source then sends the data 0 to COUNT-1, of which some are missing, some
- * come twice and some come late, and then the end marker, which holds COUNT. The answer to the end
- * marker carries the four counts. The other side, peer.py, describes the format.
+ * It sends a request, which carries VERSION. The source then sends the data 0 to COUNT-1, of which
+ * some are missing, some come twice and some come late, and then the end marker, which holds COUNT.
+ * The answer to the end marker carries the four counts. The other side, peer.py, describes the
+ * format.
  *
  *     arrived     different datagrams that arrived
  *     lost        datagrams of the COUNT sent that never arrived
@@ -28,7 +29,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_COUNT = 65536 };
+enum { MAX_COUNT = 65536, VERSION = 31 };
 
 struct header {
     char kind[4];
@@ -96,7 +97,8 @@ static void send_answer(int fd, uint32_t run, uint64_t count) {
 }
 
 static void send_request(int fd, uint32_t run) {
-    struct header request = {.kind = {'g', 'e', 't', '.'}, .run = htonl(run)};
+    struct header request = {
+        .kind = {'g', 'e', 't', '.'}, .run = htonl(run), .number = htobe64(VERSION)};
     if (send(fd, &request, sizeof request, 0) < 0)
         fail("the request");
 }

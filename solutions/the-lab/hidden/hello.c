@@ -3,7 +3,8 @@
  *
  *     hello ADDRESS PORT
  *
- * Your task: send the text, 12 bytes, with one write(2) to the connection. See man 2 write.
+ * Your task: send the text, GREETING_BYTES bytes, with one write(2) to the connection. See man 2
+ * write.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,6 +13,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+enum { GREETING_BYTES = 70 };
 
 int main(int argc, char **argv) {
     if (argc != 3)
@@ -23,7 +26,8 @@ int main(int argc, char **argv) {
         perror("connect");
         return 1;
     }
-    const char *text = "hello, world";
+    char text[GREETING_BYTES + 1];
+    snprintf(text, sizeof text, "%-*s", GREETING_BYTES, "hello, world");
     /* BEGIN SOLUTION */
     if (write(fd, text, strlen(text)) < 0)
         perror("write");

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import re
 import shutil
 import tomllib
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
 from tcplab.errors import ParameterError
-from tcplab.grading import open_assignment
+from tcplab.grading import Verdict, open_assignment
 from tcplab.grading.assignment import Task, load_module
 from tcplab.grading.release import SOLUTION, released_files, strip_solution
 from tcplab.grading.submission import Submission
@@ -94,6 +96,38 @@ ODD: list[Any] = [
     *([0] * 3, [1] * 4, [-1] * 4, ["x"] * 3, [1448, 1448], list(range(200))),
     *({"unsupported": "Yes"}, [{"unsupported": "Yes"}] * 3),
 ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_draw_repeats_the_public_check(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that suits only the parameters of the public check must fail in grading."""
+    source = ROOT / "solutions" / name
+    task = Task(source / "task.py", name)
+    judge = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{name}_of_a_test")
+    ran: list[object] = []
+    for module in (task._module, judge.task):
+        for function in [word for word in vars(module) if re.match("(look_at|judge)_", word)]:
+            as_called = inspect.signature(getattr(module, function))
+
+            def note(
+                *given: object, _as: inspect.Signature = as_called, **named: object
+            ) -> Verdict:
+                _submission, *parameters = _as.bind(*given, **named).arguments.values()
+                ran.append([asdict(p) if is_dataclass(p) else p for p in parameters])
+                return Verdict(1, "")
+
+            monkeypatch.setattr(module, function, note)
+    for question in each([question for question, asked in task.answers.items() if not asked]):
+        for student in range(2000):
+            numbers = task.numbers(f"s{student}")
+            work = Submission(f"s{student}", numbers, {}, {}, folder=source)
+            check = task.public_check(question)
+            assert check is not None
+            check(work)
+            getattr(judge, question)(work)
+            public, drawn = ran
+            assert public != drawn, numbers
+            ran.clear()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -127,17 +127,20 @@ def test_scene_that_shows_another_cause_gives_way_to_another_scene(course: Path)
 
 
 @pytest.mark.needs_lab
-@pytest.mark.parametrize(("name", "file"), [("small-writes", "records.c"), ("cork", "respond.c")])
-def test_program_of_another_course_fails(name: str, file: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [path.name for path in assignments(ROOT / "solutions")])
+def test_program_of_another_course_fails(name: str, tmp_path: Path) -> None:
     source = tmp_path / "solutions" / name
     shutil.copytree(ROOT / "solutions" / name, source)
     key = course_key(b"another course's", name)
     (source / "course.json").write_text(json.dumps({"key": key, "captures": 48}))
     write_constants(source)
-    here = Trial(source).run("reference", questions=["q7"])
-    assert here.total == 5, here
-    shutil.copy(ROOT / "solutions" / name / "hidden" / file, source / "hidden")
-    assert Trial(source).run("reference", questions=["q7"]).total == 0
+    answers = Task(source / "task.py", name).answers
+    programs = [question for question, variables in answers.items() if not variables]
+    here = Trial(source).run("reference", questions=programs)
+    assert here.total == sum(Trial(source).points[question] for question in programs), here
+    for path in each(list((ROOT / "solutions" / name / "hidden").glob("*.c"))):
+        shutil.copy(path, source / "hidden")
+    assert Trial(source).run("reference", questions=programs).total == 0
 
 
 def test_programs_have_the_numbers_of_this_course(tmp_path: Path) -> None:
