@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 import secrets
+import struct
 from collections.abc import Sequence
 from typing import Any
 
+from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import counts_in, equal_parts, numbers_in, one_of
+from tcplab.grading.packets import QUIET_S, SYN, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -27,7 +30,7 @@ ANSWERS = {
     "q5": ["q5_in_flight_bytes"],
     "q6": ["q6_reason"],
     "q7": [],
-    "q8": ["q8_small_field_bytes", "q8_large_field_bytes"],
+    "q8": ["q8_packet"],
 }
 FILES = ["sink.c"]
 IN_PROGRAMS = ["label_bytes"]
@@ -39,7 +42,7 @@ REASONS = ("application", "congestion-window", "receive-window", "send-buffer")
 SHORT_PATHS = [(20, 37), (25, 29), (30, 24), (37, 20), (40, 18), (45, 16), (60, 12)]
 LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 25)]
 
-#: The server of q8 writes this many bytes.
+#: The server of q8 writes this many bytes, which is more than ten segments.
 WRITTEN_BYTES = 10_000
 #: A socket whose buffer was not set offers about this window at first.
 FIRST_WINDOW_BYTES = 65_535
@@ -70,7 +73,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "scale": own.integer("scale", 0, 2),
         "my_mss_bytes": mss_bytes,
         "my_scale": scale,
-        "my_window_field": own.integer("my_window", 2, 8) * mss_bytes >> scale,
+        "released_bytes": own.integer("my_window", 2, 8) * mss_bytes,
         "late_request": own.integer("late_request", 400_000, 1_000_000, 1000),
         "capture": own.captures()[0],
         "short_path": list(own.pick("short_path", SHORT_PATHS)),
@@ -148,13 +151,27 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept two numbers of bytes up to WRITTEN_BYTES, the first not above the second."""
-    given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=WRITTEN_BYTES, unit="bytes")
-    if isinstance(given, Verdict):
-        return given
-    if given[0] > given[1]:
-        return Verdict(0, "Does a smaller window allow more data?")
-    return Verdict(1, "Possible. Which of the two windows is smaller, each time?")
+    """Send the learner's packet to a server that sees a closed window, and count what leaves."""
+    n = submission.numbers
+    options = struct.pack(">BBHBBBB", 2, 4, n["my_mss_bytes"], 1, 3, 3, n["my_scale"])
+    try:
+        packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    syn = OwnPacket(flags=SYN, options=options)
+    with connected(submission.lab(), syn, window=0) as (ours, server):
+        server.setblocking(False)
+        server.send(bytes(WRITTEN_BYTES))
+        ours.send(packet)
+        heard = ours.hear(lambda _: False, QUIET_S)
+    came = max((segment.sent_bytes for segment in heard), default=0)
+    if came == n["released_bytes"]:
+        return Verdict(1, f"Your packet released {came} bytes.")
+    return Verdict(
+        0,
+        f"After your packet, {came} bytes left instead of {n['released_bytes']}. In which unit does"
+        " the window field count, and what else limits a new connection?",
+    )
 
 
 def check_q7(submission: Submission) -> Verdict:

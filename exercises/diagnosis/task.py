@@ -17,6 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from tcplab.errors import ParameterError
 from tcplab.experiments.diagnosis import Backup, checksum
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import Bounds, bounds_of
@@ -29,6 +30,7 @@ from tcplab.grading.checks import (
     numbers_in,
     one_of,
 )
+from tcplab.grading.packets import SYN_1460, OwnPacket, connected
 from tcplab.grading.programs import Departure, compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -47,7 +49,7 @@ ANSWERS = {
     "q7": [],
     "q8": [],
     "q9": [],
-    "q10": ["q10_readable_bytes", "q10_held_bytes"],
+    "q10": ["q10_packet"],
 }
 FILES = ["lookup.c", "mirror.c", "journal.c"]
 IN_PROGRAMS = ["factor", "stamp_step", "version"]
@@ -200,14 +202,32 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q10(submission: Submission) -> Verdict:
-    """Accept two numbers of bytes whose sum is at most the number sent."""
-    most = sum(size for _first, size in submission.numbers["pieces"])
-    given = numbers_in(submission.answers, ANSWERS["q10"], least=0, most=most, unit="bytes")
-    if isinstance(given, Verdict):
-        return given
-    if sum(given) > most:
-        return Verdict(0, f"Together these are {sum(given):g} bytes, but only {most} were sent.")
-    return Verdict(1, "Possible. Do you count a byte twice if it came twice?")
+    """Send the segments to a server and then the learner's packet, and count what can be read."""
+    try:
+        packet = OwnPacket.read(submission.answers["q10_packet"], "q10_packet")
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    pieces = submission.numbers["pieces"]
+    end = max(first + size for first, size in pieces)
+    missing = end - 1 - sum(size for _first, size in set(pieces))
+    with connected(submission.lab(), SYN_1460) as (ours, server):
+        for first, size in pieces:
+            ours.send(OwnPacket(seq=first, ack=1, data=bytes(size)))
+        ours.send(packet)
+        ours.hear(lambda heard: heard[-1].ack == end)
+        server.setblocking(False)
+        readable = len(server.recv(end))
+    if readable < end - 1:
+        return Verdict(
+            0,
+            f"After your packet, the program can read {readable} bytes. Which is the first byte"
+            " that has not arrived?",
+        )
+    if len(packet.data) > missing:
+        return Verdict(
+            0, f"The program can read everything, but only {missing} bytes were missing."
+        )
+    return Verdict(1, f"Your {missing} bytes let the program read all {readable}.")
 
 
 def check_q7(submission: Submission) -> Verdict:

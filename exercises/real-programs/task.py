@@ -12,10 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tcplab.errors import ParameterError
 from tcplab.experiments.diagnosis import checksum
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
+from tcplab.grading.packets import RST, SYN_1460, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -30,7 +32,7 @@ ANSWERS = {
     "q5": ["q5_answer_segments", "q5_pause_ms"],
     "q6": [],
     "q7": [],
-    "q8": ["q8_reset_seq", "q8_reset_ack"],
+    "q8": ["q8_packet"],
 }
 FILES = ["desk.c", "intake.c"]
 IN_PROGRAMS = ["factor"]
@@ -58,7 +60,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "file_bytes": own.integer("file", 3_000, 12_900),
         "capture": own.captures()[0],
         "reply_bytes": own.integer("reply", 100, 900),
-        "my_bytes": own.integer("mine", 50, 800),
+        "reset_ack": own.integer("mine", 50, 800),
         "limit_bytes": own.integer("limit", 20_000, 60_000),
         "upload_bytes": own.integer("upload", 400_000, 700_000),
         "factor": own.of_course.integer("factor", 33, 97, 2),
@@ -119,12 +121,28 @@ def check_q5(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept two numbers up to the length of both streams together."""
-    most = submission.numbers["reply_bytes"] + submission.numbers["my_bytes"] + 2
-    given = numbers_in(submission.answers, ANSWERS["q8"], least=0, most=most)
-    if isinstance(given, Verdict):
-        return given
-    return Verdict(1, "Possible. Which stream does each of the two numbers count in?")
+    """Send the learner's packet to a server, close without reading, and look at what it sends."""
+    n = submission.numbers
+    try:
+        packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    with connected(submission.lab(), SYN_1460) as (ours, server):
+        server.send(bytes(n["reply_bytes"]))
+        ours.hear(lambda heard: heard[-1].sent_bytes == n["reply_bytes"])
+        ours.send(packet)
+        ours.hear(lambda heard: heard[-1].ack > 1)
+        server.close()
+        heard = ours.hear(lambda heard: bool(heard[-1].flags & RST))
+    if not heard or not (last := heard[-1]).flags & RST:
+        return Verdict(0, "close() sent no RST. What must the program leave behind for that?")
+    if last.ack != n["reset_ack"]:
+        return Verdict(
+            0,
+            f"The RST has the ack {last.ack} instead of {n['reset_ack']}. Which of your bytes has"
+            " the server's kernel accepted?",
+        )
+    return Verdict(1, f"close() sent an RST with the ack {last.ack}.")
 
 
 def check_q6(submission: Submission) -> Verdict:

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
+from tcplab.grading.packets import QUIET_S, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -28,12 +30,14 @@ ANSWERS = {
     "q5": ["q5_again"],
     "q6": ["q6_reason"],
     "q7": [],
-    "q8": ["q8_sent_bytes"],
+    "q8": ["q8_packet"],
 }
 FILES = ["slices.c"]
 IN_PROGRAMS = ["header_bytes"]
 
 REASONS = ("application-idle", "black-hole", "segment-lost")
+#: Without this setting, a tail loss probe would repeat the last segment.
+NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -44,7 +48,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "wide_mtu_bytes": own.integer("wide", 3000, 9000),
         "flight_segments": own.integer("flight", 3, 10),
         "narrow_mtu_bytes": own.integer("narrow", 600, 1500),
-        "my_mss_bytes": own.integer("my_mss", 101, 800),
+        "first_flight_bytes": 10 * own.integer("my_mss", 101, 800),
         "capture": own.captures()[0],
         "header_bytes": own.of_course.integer("header_bytes", 8, 60, 4),
         "file_bytes": own.integer("file", 24_000, 30_000, 7),
@@ -119,11 +123,24 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept at most as many bytes as were written."""
-    given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=10_000, unit="bytes")
-    if isinstance(given, Verdict):
-        return given
-    return Verdict(1, "Possible. Which two limits apply to a sender that receives no ACK?")
+    """Open a connection with the learner's packet, and count the bytes of the first flight."""
+    wanted = submission.numbers["first_flight_bytes"]
+    try:
+        syn = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
+        with connected(submission.lab(sysctls=NO_PROBES), syn) as (ours, server):
+            server.setblocking(False)
+            server.send(bytes(10_000))
+            heard = ours.hear(lambda _: False, QUIET_S)
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    came = max((segment.sent_bytes for segment in heard), default=0)
+    if came == wanted:
+        return Verdict(1, f"The server sent {came} bytes, and waits.")
+    return Verdict(
+        0,
+        f"The server sent {came} bytes instead of {wanted}. How many segments may leave before the"
+        " first ACK, and what does your SYN say about their size?",
+    )
 
 
 def check_q7(submission: Submission) -> Verdict:

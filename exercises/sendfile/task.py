@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import random
 import secrets
+import socket
 import struct
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tcplab.errors import LabError, SandboxError
+from tcplab.errors import LabError, ParameterError, SandboxError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
-from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
+from tcplab.grading.checks import combine, describe, numbers_in, one_of, sizes_in
+from tcplab.grading.packets import QUIET_S, OwnPacket, connected
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -29,13 +31,15 @@ ANSWERS = {
     "q5": ["q5_stall_ms"],
     "q6": ["q6_reason"],
     "q7": [],
-    "q8": ["q8_segments", "q8_last_bytes"],
+    "q8": ["q8_packet"],
 }
 FILES = ["sendrange.c"]
 IN_PROGRAMS = ["mark"]
 
 REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
+#: Without this setting, a tail loss probe would repeat the last segment.
+NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 #: The header that sendrange.c sends, with the course's mark, the offset and the number of bytes.
 HEADER = struct.Struct(">QQQ")
 #: Number of segments that leave before any ACK can arrive (RFC 6928), so no later write joins them.
@@ -47,6 +51,9 @@ def numbers(own: Numbers) -> dict[str, Any]:
     blocks, rest = own.integer("blocks", 3_000_000, 40_000_000, 1000), own.integer("rest", 1, 4000)
     file_bytes = own.integer("range_file", 620_000, 740_000, 1000)
     offset = own.integer("range_offset", 3_001, 9_999)
+    mss_bytes = own.integer("my_mss", 300, 490)
+    header_bytes, page_bytes = own.integer("page header", 90, 280), own.integer("page", 1400, 2600)
+    page_segments = -(-(header_bytes + page_bytes) // mss_bytes)
     return {
         "size_mb": own.integer("size_mb", 40, 400),
         "slow_mbit": own.integer("slow_mbit", 50, 250),
@@ -56,9 +63,10 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "large_file_bytes": 4096 * blocks + rest,
         "header_bytes": own.integer("header", 90, 330),
         "small_file_bytes": own.integer("small_file", 3_000, 12_900),
-        "my_mss_bytes": own.integer("my_mss", 300, 490),
-        "page_header_bytes": own.integer("page header", 90, 280),
-        "page_bytes": own.integer("page", 1400, 2600),
+        "page_header_bytes": header_bytes,
+        "page_bytes": page_bytes,
+        "page_segments": page_segments,
+        "page_last_bytes": header_bytes + page_bytes - (page_segments - 1) * mss_bytes,
         "mark": own.of_course.integer("mark", 1000, 9999),
         "capture": own.captures()[0],
         "range_file_bytes": file_bytes,
@@ -135,13 +143,26 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept a number of segments, and a size no larger than the MSS."""
-    given = numbers_in(submission.answers, ANSWERS["q8"], least=1)
-    if isinstance(given, Verdict):
-        return given
-    if given[1] > submission.numbers["my_mss_bytes"]:
-        return Verdict(0, "q8_last_bytes: this is more than your client accepts in a segment.")
-    return Verdict(1, "Possible. Does the header travel alone, and does anything wait?")
+    """Open a connection with the learner's packet, and look at the segments of a page."""
+    n = submission.numbers
+    try:
+        syn = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
+        with connected(submission.lab(sysctls=NO_PROBES), syn) as (ours, server):
+            server.send(bytes(n["page_header_bytes"]), socket.MSG_MORE)
+            server.send(bytes(n["page_bytes"]))
+            heard = ours.hear(lambda _: False, QUIET_S)
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    sizes = [size for _, size in sorted({(each.seq, each.data_bytes) for each in heard})]
+    if sizes and (len(sizes), sizes[-1]) == (n["page_segments"], n["page_last_bytes"]):
+        return Verdict(
+            1, f"The page came in {len(sizes)} segments, the last with {sizes[-1]} bytes."
+        )
+    return Verdict(
+        0,
+        f"{len(sizes)} segments came, with {describe(sizes)} bytes. Does the header travel alone,"
+        " and how does the server learn the size of a full segment?",
+    )
 
 
 def check_q7(submission: Submission) -> Verdict:

@@ -12,7 +12,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
-from tcplab.grading.packets import QUIET_S, SYN, OwnPacket, connected
+from tcplab.grading.packets import QUIET_S, SYN_1460, OwnPacket, connected
 from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -34,8 +34,6 @@ IN_PROGRAMS = ["step_bytes"]
 REASONS = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
 PATTERNS = 6
-#: A SYN whose only option is an MSS of 1460.
-SYN_1460 = OwnPacket(flags=SYN, options=b"\x02\x04\x05\xb4")
 #: Without this setting, a tail loss probe would send what Nagle's algorithm holds.
 NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
+import struct
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
+from tcplab.grading.packets import QUIET_S, SYN, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -29,7 +32,7 @@ ANSWERS = {
     "q5": ["q5_wait_ms"],
     "q6": ["q6_reason"],
     "q7": [],
-    "q8": ["q8_again_number", "q8_again_bytes"],
+    "q8": ["q8_packet"],
 }
 FILES = ["window.c"]
 IN_PROGRAMS = ["piece_bytes"]
@@ -38,6 +41,8 @@ REASONS = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
 #: The initial window of RFC 6928.
 INITIAL_WINDOW_SEGMENTS = 10
+#: Without this setting, a tail loss probe would repeat the last segment.
+NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -140,12 +145,30 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept a sequence number within the first flight, and a number of its bytes."""
-    flight_bytes = INITIAL_WINDOW_SEGMENTS * submission.numbers["my_mss_bytes"]
-    given = numbers_in(submission.answers, ANSWERS["q8"], least=1, most=flight_bytes)
-    if isinstance(given, Verdict):
-        return given
-    return Verdict(1, "Possible. Is the first byte of the data number 1, as in the question?")
+    """Send the learner's ACK to a server with ten segments in flight, and see what it repeats."""
+    mss, first = submission.numbers["my_mss_bytes"], submission.numbers["lost_first"] - 1
+    try:
+        packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    flight_bytes = INITIAL_WINDOW_SEGMENTS * mss
+    syn = OwnPacket(flags=SYN, options=struct.pack(">BBHBBBB", 2, 4, mss, 1, 1, 4, 2))
+    with connected(submission.lab(sysctls=NO_PROBES), syn) as (ours, server):
+        server.send(bytes(flight_bytes))
+        ours.hear(lambda heard: heard[-1].sent_bytes == flight_bytes)
+        ours.send(packet)
+        again = {heard.seq // mss for heard in ours.hear(lambda _: False, QUIET_S)}
+    if 0 in again and packet.ack > 1:
+        raise LabError("the server repeated its first segment before your ACK came; check again")
+    wanted = set(range(first, first + submission.numbers["lost_segments"]))
+    if again == wanted:
+        return Verdict(1, f"After your packet, the server repeated the {len(wanted)} segments.")
+    numbers = ", ".join(str(index + 1) for index in sorted(again)) or "none"
+    return Verdict(
+        0,
+        f"After your packet, the server repeated these segments: {numbers}. Which number is the"
+        " first that is missing, and which bytes does the block report?",
+    )
 
 
 def check_q7(submission: Submission) -> Verdict:

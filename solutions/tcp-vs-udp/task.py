@@ -6,15 +6,17 @@ Learners get this file. The hidden judge also uses `look_at_tally`, with other r
 from __future__ import annotations
 
 import random
+import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tcplab.errors import LabError
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
-from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
+from tcplab.grading.checks import combine, counts_in, describe, numbers_in, one_of
+from tcplab.grading.packets import PATIENCE_S, read_datagram
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -28,13 +30,15 @@ ANSWERS = {
     "q5": ["q5_duplicated", "q5_reordered"],
     "q6": ["q6_lost_in_the_buffer", "q6_fix"],
     "q7": [],
-    "q8": ["q8_read"],
+    "q8": ["q8_packets"],
 }
 FILES = ["tally.c"]
 IN_PROGRAMS = ["version"]
 
-#: Kinds of checksums. Scapy computes the right one, "none" is 0, and "wrong" is 1.
-CHECKSUMS = ("right", "right", "none", "wrong")
+#: What happens to a datagram of q8.
+FATES = ("read", "dropped")
+#: The data of the datagram after the last of q8.
+LAST = 255
 FIXES = ("larger-receive-buffer", "slower-sender", "sort-by-number")
 
 
@@ -51,9 +55,9 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "small_bytes": own.integer("small_bytes", 300, 1440),
         "loopback_mtu": own.integer("loopback_mtu", 8000, 33_000),
         "version": own.of_course.integer("version", 2, 250),
-        "sent": [
-            (own.integer(f"number {turn}", 0, 9), own.pick(f"checksum {turn}", CHECKSUMS))
-            for turn in range(10)
+        "datagrams": [
+            (own.integer(f"number {turn}", 0, 9), fate)
+            for turn, fate in enumerate((*FATES, *(own.pick(f"fate {i}", FATES) for i in range(6))))
         ],
         "capture": own.captures()[0],
     }
@@ -129,16 +133,49 @@ def check_q6(submission: Submission) -> Verdict:
 
 
 def check_q8(submission: Submission) -> Verdict:
-    """Accept a list of numbers that were sent, no longer than the list of sent numbers."""
-    sent = submission.numbers["sent"]
-    given = counts_in(submission.answers["q8_read"], name="q8_read", of="numbers")
-    if isinstance(given, Verdict):
-        return given
-    if len(given) > len(sent) or not set(given) <= {number for number, _checksum in sent}:
-        return Verdict(0, "q8_read: these numbers were not sent, or not that many times.")
+    """Send the learner's datagrams with their own checksums, and see which a program reads."""
+    wanted, given = submission.numbers["datagrams"], submission.answers["q8_packets"]
+    if not isinstance(given, list) or len(given) != len(wanted):
+        return Verdict(0, f"q8_packets must be a list of {len(wanted)} packets.")
+    try:
+        own = [read_datagram(one, f"packet {turn}") for turn, one in enumerate(given, 1)]
+    except ParameterError as error:
+        return Verdict(0, str(error))
+    if [data for _checksum, data in own] != [bytes([number]) for number, _fate in wanted]:
+        return Verdict(0, "The data of each packet must be one byte, which is its number.")
+    read = _read_by_a_program(submission, own)
+    if read == [number for number, fate in wanted if fate == "read"]:
+        return Verdict(1, f"The program read {describe(read)}, and the kernel dropped the others.")
     return Verdict(
-        1, "This is a list of numbers. What does the kernel do for a program that uses UDP?"
+        0,
+        f"The program read {describe(read)}. Which checksum does a kernel accept without computing"
+        " it (RFC 768)?",
     )
+
+
+def _read_by_a_program(submission: Submission, own: list[tuple[int, bytes]]) -> list[int]:
+    """Send datagrams with these checksums and data; return the numbers that a program reads."""
+    from scapy.layers.inet import IP, UDP
+
+    lab = submission.lab()
+    with (
+        lab.client.scapy_socket() as scapy,
+        lab.server.socket(kind=socket.SOCK_DGRAM) as program,
+    ):
+        program.bind((lab.server.address, 0))
+        program.settimeout(PATIENCE_S)
+        to = IP(dst=lab.server.address)
+        port = program.getsockname()[1]
+        for checksum, data in own:
+            scapy.send(to / UDP(sport=4000, dport=port, chksum=checksum) / data)
+        scapy.send(to / UDP(sport=4000, dport=port) / bytes([LAST]))
+        read = []
+        try:
+            while (number := program.recv(1)[0]) != LAST:
+                read.append(number)
+        except TimeoutError:
+            raise LabError("the last datagram did not arrive") from None
+    return read
 
 
 def check_q7(submission: Submission) -> Verdict:

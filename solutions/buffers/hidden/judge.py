@@ -207,29 +207,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check how much the server sends first with a small receive window, and with a large one."""
-    n = submission.numbers
-    mss_bytes, field, scale = n["my_mss_bytes"], n["my_window_field"], n["my_scale"]
-    small = submission.check_number(
-        "q8_small_field_bytes",
-        field << scale,
-        unit="bytes",
-        within=0,
-        hints=[
-            Hint(field, "your SYN announced the unit in which the field counts.", 0.5),
-            Hint(10 * mss_bytes, "your window allows less."),
-        ],
-        wrong="It is the receive window, which is the field in the unit that the SYN announced.",
-    )
-    large = submission.check_number(
-        "q8_large_field_bytes",
-        10 * mss_bytes,
-        unit="bytes",
-        within=0,
-        hints=[
-            Hint(task.WRITTEN_BYTES, "your window would allow it; a new connection does not."),
-            Hint(10 * (mss_bytes - 12), "your SYN offered no time stamps.", 0.5),
-        ],
-        wrong="Your window allows more than everything. What else limits a new connection?",
-    )
-    return combine([(0.5, small), (0.5, large)])
+    """Send the learner's packet to a server that sees a closed window, and count what leaves."""
+    verdict: Verdict = task.check_q8(submission)
+    return verdict

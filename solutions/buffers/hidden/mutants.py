@@ -49,9 +49,16 @@ MUTANTS = {
         },
     ),
     "forgets-the-scale": Mutant(
-        15.75, then={"q8-answer": 'q8_small_field_bytes = n["my_window_field"]'}
+        15.0,
+        then={
+            "q8-answer": 'packet[TCP].window = n["released_bytes"]\nq8_packet = bytes(packet).hex()'
+        },
     ),
-    "no-congestion-window": Mutant(15.5, then={"q8-answer": "q8_large_field_bytes = 10_000"}),
+    "opens-the-window-elsewhere": Mutant(
+        15.0, then={"q8-answer": "packet[TCP].ack = 70000\nq8_packet = bytes(packet).hex()"}
+    ),
+    "hands-in-a-number": Mutant(15.0, answers={"q8-answer": 'q8_packet = n["released_bytes"]'}),
+    "sends-no-packet": Mutant(15.0, answers={"q8-answer": "q8_packet = None"}),
     # Each of the two paths earns 0.3 of its share: 5 points × (0.3 + 0.3) / 2.
     "set-after-accept": Mutant(
         12.5,

@@ -64,12 +64,24 @@ MUTANTS = {
             'q6_ended_by = [["client", "server"][after["direction"]] for _, after in pauses]'
         },
     ),
-    "a-program-reads-all-that-came": Mutant(
-        17.12,
+    "sends-what-comes-next": Mutant(
+        17.0,
         then={
-            "q10-answer": "q10_readable_bytes, q10_held_bytes = len(came), 0",
+            "q10-answer": "packet[TCP].seq = max(came) + 1\nq10_packet = bytes(packet).hex()",
         },
     ),
+    "starts-one-byte-late": Mutant(
+        17.0, then={"q10-answer": "packet[TCP].seq += 1\nq10_packet = bytes(packet).hex()"}
+    ),
+    "sends-all-again": Mutant(
+        17.0,
+        then={
+            "q10-answer": 'packet = IP() / TCP(flags="A", seq=1, ack=1) / bytes(missing[-1])\n'
+            "q10_packet = bytes(packet).hex()"
+        },
+    ),
+    "hands-in-a-number": Mutant(17.0, then={"q10-answer": "q10_packet = missing[0]"}),
+    "sends-no-packet": Mutant(17.0, answers={"q10-answer": "q10_packet = None"}),
     # Each of the following mutants changes one file and leaves the other two correct.
     "lookup-nodelay-and-three-flushes": Mutant(
         17.0,

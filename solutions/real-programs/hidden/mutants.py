@@ -53,8 +53,11 @@ MUTANTS = {
     ),
     "pause-in-seconds": Mutant(17.5, then={"q5-answer": "q5_pause_ms /= 1000"}),
     "forgets-that-a-syn-counts": Mutant(
-        17.5, then={"q8-answer": "q8_reset_seq -= 1\nq8_reset_ack -= 1"}
+        17.0, then={"q8-answer": "q8_packet = bytes(packet / bytes(1)).hex()"}
     ),
+    "sends-no-data": Mutant(17.0, then={"q8-answer": "q8_packet = bytes(IP() / tcp).hex()"}),
+    "hands-in-a-number": Mutant(17.0, answers={"q8-answer": 'q8_packet = n["reset_ack"] - 1'}),
+    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packet = None"}),
     # Each of the following mutants changes one file and leaves the other correct.
     "intake-ends-its-direction-and-closes": Mutant(
         15.0,

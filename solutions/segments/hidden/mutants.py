@@ -6,9 +6,20 @@ _DISCOVER = "int discover = IP_PMTUDISC_DO;"
 _PIECE = "return (size_t)(mtu - IP_HEADER - UDP_HEADER - HEADER_BYTES);"
 
 MUTANTS = {
-    "time-stamps-nobody-offered": Mutant(
-        17.5, answers={"q8-answer": 'q8_sent_bytes = 10 * (n["my_mss_bytes"] - 12)'}
+    "room-for-time-stamps-that-it-does-not-offer": Mutant(
+        17.0,
+        then={
+            "q8-answer": 'packet[TCP].options = [("MSS", n["first_flight_bytes"] // 10 + 12)]\n'
+            "q8_packet = bytes(packet).hex()"
+        },
     ),
+    "announces-nothing": Mutant(
+        17.0, then={"q8-answer": "packet[TCP].options = []\nq8_packet = bytes(packet).hex()"}
+    ),
+    "hands-in-a-number": Mutant(
+        17.0, answers={"q8-answer": 'q8_packet = n["first_flight_bytes"] // 10'}
+    ),
+    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packet = None"}),
     "maxseg-without-the-time-stamps": Mutant(
         17.5,
         answers={

@@ -3,8 +3,18 @@
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
-    "only-the-header-leaves": Mutant(
-        17.0, answers={"q8-answer": 'q8_segments, q8_last_bytes = 1, n["page_header_bytes"]'}
+    "hands-in-a-number": Mutant(17.0, answers={"q8-answer": 'q8_packet = n["page_segments"]'}),
+    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packet = None"}),
+    "announces-nothing": Mutant(
+        17.0, then={"q8-answer": "packet[TCP].options = []\nq8_packet = bytes(packet).hex()"}
+    ),
+    "forgets-the-header": Mutant(
+        17.0,
+        then={
+            "q8-answer": 'full -= n["page_header_bytes"]\n'
+            'packet[TCP].options = [("MSS", full // (n["page_segments"] - 1))]\n'
+            "q8_packet = bytes(packet).hex()"
+        },
     ),
     # Before the lesson, a learner expects that less work takes less time.
     "work-is-time": Mutant(

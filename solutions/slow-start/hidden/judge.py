@@ -233,26 +233,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check where a retransmission begins, and how many bytes it has if SACK reports the gap."""
-    n = submission.numbers
-    mss, first, lost = n["my_mss_bytes"], n["lost_first"], n["lost_segments"]
-    begins = 1 + (first - 1) * mss
-    where = submission.check_count(
-        "q8_again_number",
-        begins,
-        hints=[
-            Hint(begins - 1, "the first byte of the data is number 1.", 0.5),
-            Hint(1, "acknowledged data is not sent again."),
-        ],
-        wrong="How many segments are before the gap, and how many bytes are in each?",
-    )
-    size = submission.check_count(
-        "q8_again_bytes",
-        lost * mss,
-        hints=[
-            Hint((TEN + 1 - first) * mss, "this would be right without SACK."),
-            Hint(mss, "the blocks show the whole gap, not only its first segment."),
-        ],
-        wrong="What does the sender know about the segments after the gap?",
-    )
-    return combine([(0.5, where), (0.5, size)])
+    """Send the learner's ACK to a server with ten segments in flight, and see what it repeats."""
+    verdict: Verdict = task.check_q8(submission)
+    return verdict

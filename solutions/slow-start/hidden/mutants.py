@@ -26,11 +26,18 @@ MUTANTS = {
         },
     ),
     "goes-back-n": Mutant(
-        17.5,
+        17.0,
+        then={"q8-answer": "packet[TCP].options = []\nq8_packet = bytes(packet).hex()"},
+    ),
+    "reports-the-lost-instead": Mutant(
+        17.0,
         then={
-            "q8-answer": 'q8_again_bytes = (11 - n["lost_first"]) * n["my_mss_bytes"]',
+            "q8-answer": 'packet[TCP].options = [("SAck", (1 + lost * mss, begin))]\n'
+            "q8_packet = bytes(packet).hex()"
         },
     ),
+    "hands-in-a-number": Mutant(17.0, answers={"q8-answer": 'q8_packet = n["my_mss_bytes"]'}),
+    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packet = None"}),
     "counts-all-acks": Mutant(17.0, then={"q4-answer": "q4_gap_segments = len(server)"}),
     "blames-the-wrong-one": Mutant(
         16.0,

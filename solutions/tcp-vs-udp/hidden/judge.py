@@ -234,20 +234,6 @@ def q7(submission: Submission) -> Verdict:
 
 
 def q8(submission: Submission) -> Verdict:
-    """Check that UDP delivers datagrams as they arrive, except those with a wrong checksum."""
-    sent = submission.numbers["sent"]
-    every = [number for number, _ in sent]
-    kept = [number for number, checksum in sent if checksum != "wrong"]
-    unsure = [number for number, checksum in sent if checksum == "right"]
-    return submission.check_counts(
-        "q8_read",
-        kept,
-        hints=[
-            Hint(every, "does the kernel look at the checksum?", 0.25),
-            Hint(unsure, "what does a checksum of 0 mean (RFC 768)? Try it.", 0.5),
-            Hint(sorted(kept), "what would sort them?", 0.25),
-            Hint(list(dict.fromkeys(kept)), "what would leave out duplicates?", 0.25),
-        ],
-        wrong="Send them, and let the program read until no more datagrams arrive.",
-        partial=False,
-    )
+    """Send the learner's datagrams, and check which of them a program reads."""
+    verdict: Verdict = task.check_q8(submission)
+    return verdict

@@ -61,9 +61,24 @@ MUTANTS = {
             "q6_fix = wrong"
         },
     ),
-    "nobody-looks-at-checksums": Mutant(
-        17.25, answers={"q8-answer": 'q8_read = [number for number, _ in n["sent"]]'}
+    "leaves-checksums-to-scapy": Mutant(
+        17.0,
+        then={
+            "q8-answer": 'packets = [IP() / UDP() / bytes([i]) for i, _ in n["datagrams"]]\n'
+            "q8_packets = [bytes(packet).hex() for packet in packets]"
+        },
     ),
+    "nobody-looks-at-checksums": Mutant(
+        17.0,
+        then={
+            "q8-answer": "q8_packets = [bytes(IP() / UDP(chksum=0) / packet.load).hex() for packet"
+            " in packets]"
+        },
+    ),
+    "hands-in-numbers": Mutant(
+        17.0, answers={"q8-answer": 'q8_packets = [i for i, fate in n["datagrams"] if fate]'}
+    ),
+    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packets = None"}),
     "forgets-what-was-sent-last": Mutant(
         16.0,
         files={"tally.c": [("lost = count - arrived;", "lost = next_number - arrived;")]},

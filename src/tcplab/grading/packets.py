@@ -22,6 +22,8 @@ SYN, RST, ACK, ECE = 0x02, 0x04, 0x10, 0x40
 _CLOSED_PORT: Final = 9000
 _MOST_BYTES: Final = 1500
 _TCP: Final = struct.Struct(">HHIIBBHHH")
+_UDP_BYTES: Final = 8
+_SACK: Final = 5  # kind of the option with the blocks of a selective acknowledgement
 #: How long to wait for an answer. A kernel answers at once, but the machine may be busy.
 PATIENCE_S: Final = 2.0
 #: After this time without a packet, the server is taken to have finished.
@@ -43,28 +45,44 @@ class OwnPacket:
     @classmethod
     def read(cls, answer: object, name: str) -> OwnPacket:
         """Parse the hex text of an IPv4 packet with a TCP segment, or raise ParameterError."""
-        if answer is None:
-            raise ParameterError(f"{name} has no answer yet.")
-        try:
-            packet = bytes.fromhex(answer) if isinstance(answer, str) else b""
-        except ValueError:
-            packet = b""
-        header = 4 * (packet[0] & 15) if packet else 0
-        if not (
-            20 <= header <= len(packet) - _TCP.size
-            and len(packet) <= _MOST_BYTES
-            and packet[0] >> 4 == 4
-            and packet[9] == socket.IPPROTO_TCP
-        ):
-            raise ParameterError(
-                f"{name} must be bytes(packet).hex() of a packet such as IP(…) / TCP(…)"
-            )
-        _, _, seq, ack, offset, flags, window, _, _ = _TCP.unpack_from(packet, header)
-        data = header + 4 * (offset >> 4)
-        if not header + _TCP.size <= data <= len(packet):
+        tos, segment = _contents(answer, name, socket.IPPROTO_TCP, _TCP.size)
+        _, _, seq, ack, offset, flags, window, _, _ = _TCP.unpack_from(segment)
+        data = 4 * (offset >> 4)
+        if not _TCP.size <= data <= len(segment):
             raise ParameterError(f"{name}: the TCP header says that it is longer than the packet.")
-        options = packet[header + _TCP.size : data]
-        return cls(seq, ack, flags, window, options, packet[data:], packet[1])
+        return cls(seq, ack, flags, window, segment[_TCP.size : data], segment[data:], tos)
+
+
+def read_datagram(answer: object, name: str) -> tuple[int, bytes]:
+    """Return the checksum and the data of a UDP datagram in hex, or raise ParameterError."""
+    _tos, datagram = _contents(answer, name, socket.IPPROTO_UDP, _UDP_BYTES)
+    return int.from_bytes(datagram[6:8]), datagram[_UDP_BYTES:]
+
+
+def _contents(answer: object, name: str, protocol: int, least_bytes: int) -> tuple[int, bytes]:
+    """Return the traffic class of an IPv4 packet in hex, and what follows its header."""
+    if answer is None:
+        raise ParameterError(f"{name} has no answer yet.")
+    try:
+        packet = bytes.fromhex(answer) if isinstance(answer, str) else b""
+    except ValueError:
+        packet = b""
+    header = 4 * (packet[0] & 15) if packet else 0
+    if not (
+        20 <= header <= len(packet) - least_bytes
+        and len(packet) <= _MOST_BYTES
+        and packet[0] >> 4 == 4
+        and packet[9] == protocol
+    ):
+        kind = "TCP" if protocol == socket.IPPROTO_TCP else "UDP"
+        raise ParameterError(
+            f"{name} must be bytes(packet).hex() of a packet such as IP(…) / {kind}(…)"
+        )
+    return packet[1], packet[header:]
+
+
+#: A SYN whose only option is an MSS of 1460.
+SYN_1460: Final = OwnPacket(flags=SYN, options=b"\x02\x04\x05\xb4")
 
 
 class Heard(NamedTuple):
@@ -95,15 +113,18 @@ class Talk:
     def send(self, packet: OwnPacket) -> None:
         """Send a packet, after filling in addresses, ports and checksums.
 
-        If the ACK flag is set, the server's initial sequence number is added to the ACK number.
+        If the ACK flag is set, the server's initial sequence number is added to the ACK number
+        and to the blocks of a selective acknowledgement.
         """
         from scapy.layers.inet import IP, in4_chksum
 
-        ack = (packet.ack + self.first) % 2**32 if packet.flags & ACK else packet.ack
-        offset = (_TCP.size + len(packet.options)) << 2
+        ack, options = packet.ack, packet.options
+        if packet.flags & ACK:
+            ack, options = (ack + self.first) % 2**32, _shifted(options, self.first)
+        offset = (_TCP.size + len(options)) << 2
         fields = [*self._ports, packet.seq, ack, offset, packet.flags, packet.window, 0, 0]
         ip = IP(src=self._scapy.address, dst=self._server, tos=packet.tos, proto=socket.IPPROTO_TCP)
-        rest = packet.options + packet.data
+        rest = options + packet.data
         fields[7] = in4_chksum(socket.IPPROTO_TCP, ip, _TCP.pack(*fields) + rest)
         self._scapy.send(ip / (_TCP.pack(*fields) + rest))
 
@@ -127,6 +148,19 @@ class Talk:
         return heard
 
 
+def _shifted(options: bytes, first: int) -> bytes:
+    """Return TCP options after adding `first` to the edges of their SACK blocks."""
+    changed, at = bytearray(options), 0
+    while at + 1 < len(changed) and changed[at]:
+        size = 1 if changed[at] == 1 else max(2, changed[at + 1])
+        if changed[at] == _SACK:
+            for edge in range(at + 2, min(at + size, len(changed)) - 3, 4):
+                number = int.from_bytes(changed[edge : edge + 4])
+                changed[edge : edge + 4] = ((number + first) % 2**32).to_bytes(4)
+        at += size
+    return bytes(changed)
+
+
 @contextmanager
 def talk(lab: Lab, port: int = _CLOSED_PORT) -> Iterator[Talk]:
     """Yield an exchange with a port of the server, by default with a closed port."""
@@ -135,8 +169,10 @@ def talk(lab: Lab, port: int = _CLOSED_PORT) -> Iterator[Talk]:
 
 
 @contextmanager
-def connected(lab: Lab, syn: OwnPacket) -> Iterator[tuple[Talk, socket.socket]]:
+def connected(lab: Lab, syn: OwnPacket, window: int = 8192) -> Iterator[tuple[Talk, socket.socket]]:
     """Open a connection with this SYN; yield our end of it and the server's socket.
+
+    The ACK that completes the handshake offers `window`.
 
     Raise ParameterError if no SYN-ACK arrives, or LabError if accept() times out.
     """
@@ -151,7 +187,7 @@ def connected(lab: Lab, syn: OwnPacket) -> Iterator[tuple[Talk, socket.socket]]:
         if not answers or answers[0].flags & (SYN | ACK) != SYN | ACK:
             raise ParameterError("The server does not answer with a SYN-ACK. What is a SYN?")
         ours.first = answers[0].seq
-        ours.send(OwnPacket(seq=syn.seq + 1, ack=1))
+        ours.send(OwnPacket(seq=syn.seq + 1, ack=1, window=window))
         try:
             server, _ = listener.accept()
         except TimeoutError:
