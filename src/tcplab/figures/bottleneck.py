@@ -9,8 +9,6 @@ from tcplab.experiments import table
 from tcplab.experiments.bottleneck import (
     Bloat,
     Bufferbloat,
-    Contest,
-    Contests,
     Flow,
     Race,
     RttFairness,
@@ -33,16 +31,15 @@ _MARKERS: Final = 9
 
 #: A label, a transfer, and the run that the transfer was part of.
 _Curve = tuple[str, Flow, Shared]
-_Result: TypeAlias = Bufferbloat | Contests | RttFairness
+_Result: TypeAlias = Bufferbloat | RttFairness
 
 
 @drawn
 def bottleneck(result: _Result, key: Any = None) -> Picture:
     """Draw congestion window, round-trip time, queue and rate over time, each in its own strip.
 
-    The result is that of bufferbloat, rtt-fairness or congestion-controls. The key
-    selects a variant, and each of its transfers gets a curve. Without a key, the figure shows all
-    variants of bufferbloat (with one transfer each), or the last variant of another result.
+    The key selects a variant, and each of its transfers gets a curve. Without a key, the figure
+    shows all variants of bufferbloat (with one transfer each), or the last race.
     """
     some(result.variants)
     curves, title, note = _curves(result, key)
@@ -98,15 +95,10 @@ def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str, str]:
 
 
 def _name(flow: Flow, run: Shared) -> str:
-    if len(run.flows) == 1:
-        return "the transfer"
-    name = f"{flow.rtt_ms:g} ms"
-    return (
-        name if len({flow.congestion for flow in run.flows}) == 1 else f"{flow.congestion}, {name}"
-    )
+    return "the transfer" if len(run.flows) == 1 else f"{flow.rtt_ms:g} ms"
 
 
-def _finding(variant: Bloat | Contest | Race) -> tuple[str, str]:
+def _finding(variant: Bloat | Race) -> tuple[str, str]:
     """Return the title and the note of a variant's figure."""
     if isinstance(variant, Race):
         title = "The flow with the longest round trip gets nothing"
@@ -119,21 +111,9 @@ def _finding(variant: Bloat | Contest | Race) -> tuple[str, str]:
             f"{variant.label} · {variant.near_mbit:.1f} and {variant.far_mbit:.1f} Mbit/s · the"
             f" longest RTT, with the queue, is {variant.model_ratio:.1f} times the shortest"
         )
-    note = f"{variant.label}: {variant.mbit:.1f} Mbit/s"
-    if isinstance(variant, Bloat):
-        title = grouped(f"Next to the transfer, a ping takes {variant.probe_ms:,.0f} ms")
-        return title, grouped(f"{note}, a ping takes {variant.probe_ms:,.0f} ms")
-    title = f"With {variant.controls} alone, a round trip takes {variant.rtt_ms:.0f} ms"
-    if len(variant.run.flows) > 1:
-        slow, fast = sorted(variant.run.flows, key=lambda flow: flow.mbit)
-        title = f"{fast.congestion} gets the whole line, and {slow.congestion} gets nothing"
-        if slow.mbit:
-            title = (
-                f"{fast.congestion} gets {fast.mbit / slow.mbit:.1f} times the rate of"
-                f" {slow.congestion}"
-            )
-    rates = " and ".join(f"{flow.mbit:.1f}" for flow in variant.run.flows)
-    return title, f"{variant.label}: {rates} Mbit/s, a round trip of {variant.rtt_ms:.0f} ms"
+    title = grouped(f"Next to the transfer, a ping takes {variant.probe_ms:,.0f} ms")
+    note = f"{variant.label}: {variant.mbit:.1f} Mbit/s, a ping takes {variant.probe_ms:,.0f} ms"
+    return title, grouped(note)
 
 
 def _draw(

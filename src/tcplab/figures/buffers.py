@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
-from tcplab.experiments.buffers import Autotuning, Limits, Sweep, ZeroWindow
+from tcplab.experiments.buffers import Limits, Sweep, ZeroWindow
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["autotuning", "buffer_limits", "buffer_sweep", "zero_window"]
+__all__ = ["buffer_limits", "buffer_sweep", "zero_window"]
 
 _MARKERS: Final = ("o", "s", "^", "D")
 _HELD: Final = "data that the send buffer holds"
@@ -153,53 +153,7 @@ def zero_window(result: ZeroWindow) -> Picture:
     return Picture(figure, title, table(result), note)
 
 
-@drawn
-def autotuning(result: Autotuning) -> Picture:
-    """Draw delivered data and window over time for each buffer, at the longest RTT."""
-    longest = max(variant.rtt_ms for variant in some(result.variants))
-    figure, [data, window] = canvas.new_panels([1, 1])
-    shown = [variant for variant in result.variants if variant.rtt_ms == longest]
-    for number, variant in enumerate(shown):
-        size = variant.requested_bytes
-        look = _curve(number, len(variant.samples))
-        look["label"] = "left to the kernel" if size is None else f"SO_RCVBUF {size:,}"
-        times = [moment.time_s for moment in variant.samples]
-        data.plot(times, [moment.acked_bytes / 1e6 for moment in variant.samples], **look)
-        window.plot(times, [moment.window_bytes for moment in variant.samples], **look)
-    data.set_ylabel("delivered (MB)")
-    window.set(ylabel="receive window (logarithmic)", yscale="log")
-    _byte_ticks(window.yaxis)
-    for axes in (data, window):
-        axes.set_xlabel("time (s)")
-        axes.grid()
-    canvas.legend(figure, data)
-    best = max(shown, key=lambda variant: variant.mbit)
-    fixed = [variant for variant in shown if variant.requested_bytes is not None]
-    best_name = _buffer_name(best.requested_bytes)
-    title = f"The fastest of these is {best_name}"
-    note = f"RTT {longest:g} ms · {best_name}: {best.mbit:.0f} Mbit/s"
-    if fixed and best.requested_bytes is None:
-        worse = max(fixed, key=lambda variant: variant.mbit)
-        title = (
-            f"{best_name.capitalize()} carries {best.mbit / worse.mbit:.1f} times as much as the"
-            " best fixed size"
-        )
-        note += f" · {_buffer_name(worse.requested_bytes)}: {worse.mbit:.0f} Mbit/s"
-    return Picture(figure, title, table(result), note)
-
-
-def _buffer_name(requested: int | None) -> str:
-    return "a buffer left to the kernel" if requested is None else f"SO_RCVBUF {requested:,}"
-
-
 # ---- drawing -------------------------------------------------------------------------------------
-
-
-def _curve(number: int, points: int) -> dict[str, Any]:
-    """Return the look of curve number `number`, with about six markers among its points."""
-    colour, marker, line = style.CURVES[number % len(style.CURVES)]
-    look: dict[str, Any] = {"color": colour, "ls": line, "marker": marker, "ms": 6}
-    return look | {"markevery": max(points // 6, 1)}
 
 
 def _note(axes: Axes, words: str, x: float, height: float, colour: str) -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments.diagnosis import LINE_BYTES, line_of
 from tcplab.figures import canvas, style
 from tcplab.figures.bars import bar, beside
-from tcplab.figures.curves import steps
+from tcplab.figures.curves import in_flight
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import TITLE, Style
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER
-from tcplab.tables import count, digits, grouped, ms
+from tcplab.tables import count, digits, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,39 +165,9 @@ def cause(case: Diagnosis) -> Picture:
     some(case.sent, _NOTHING_SENT)
     if case.program == "request":
         return timeline(case.timeline())
-    return _backup_in_flight(case) if case.program == "backup" else _one_line(case)
-
-
-@drawn
-def _backup_in_flight(case: Diagnosis) -> Picture:
-    import numpy as np
-
-    rows = case.segments
-    at_ms = (rows["time_ns"] - rows.first_time_ns) / 1e6
-    sent = np.where(rows.from_client & rows.carries_data, rows["seq"] + rows["payload_bytes"], 1)
-    acked = np.where(rows.from_server, rows["ack"], 1)
-    flying = np.maximum.accumulate(sent) - np.maximum.accumulate(acked)
-    in_flight = list(zip(at_ms.tolist(), flying.tolist(), strict=True))
-    scaled = rows.from_server & ~rows.is_syn
-    offered = list(zip(at_ms[scaled].tolist(), rows["window"][scaled].tolist(), strict=True))
-    window, holds = case.window_bytes, case.bdp_bytes or 0
-    most = max(held for _at_ms, held in in_flight)
-    title = "The receiver allows as much in flight as the link holds, so the link is the limit"
-    if window < holds:
-        title = "The receiver allows only a part of what the link holds, so the sender waits"
-    note = grouped(
-        f"backup, RTT {case.rtt_ms:g} ms · the link holds {holds:,} bytes · the receiver allows"
-        f" {window:,.0f}"
-    )
-    figure, axes = canvas.new_axes(grid="both")
-    steps(axes, in_flight, color=style.BLUE, label="in flight")
-    steps(axes, offered, color=style.VERMILION, ls="--", label="the receiver's window")
-    axes.axhline(holds, color="black", ls=":", label=f"the link holds rate × RTT = {holds:,}")
-    axes.set(ylim=(0, 1.2 * max(holds, most, min(window, 2 * most))), xlim=(0, in_flight[-1][0]))
-    axes.set(xlabel="time (ms), the whole run", ylabel="bytes")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    canvas.legend(figure)
-    return Picture(figure, title, case.evidence(), note)
+    if case.program == "backup":
+        return in_flight(case.timeline(), bdp_bytes=case.bdp_bytes)
+    return _one_line(case)
 
 
 @drawn

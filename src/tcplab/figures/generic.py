@@ -24,7 +24,7 @@ from tcplab.figures import canvas, style
 from tcplab.figures.bars import bar, beside, height_of, name_rows, named_once, tick_decades, within
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
-from tcplab.tables import Column, cell
+from tcplab.tables import Column, cell, digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,6 +110,7 @@ class Panel:
             tick_decades(axes)
         else:
             axes.set(xlim=(0, self.room * (max(ends.values(), default=0) or 1)), xlabel=self.label)
+            axes.xaxis.set_major_formatter(lambda value, _at: digits(value))
         for y, text in enumerate(self.words):
             beside(axes, text, ends[y], y, mark=bool(self.dots))
         if not self.bars:
@@ -150,7 +151,7 @@ def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> P
     length of a bar has no meaning on such an axis. The default title gives the smallest and the
     largest value of the first quantity.
     """
-    rows = some([row for row in result.rows() if row[keys[0]] is not None])
+    rows = some([row for row in result.rows() if row.get(keys[0]) is not None])
     panels = [
         _panel(result, key, rows, look) for key, look in zip(keys, LOOKS[: len(keys)], strict=True)
     ]
@@ -246,12 +247,11 @@ def _shown(result: Tabular, key: str, row: Mapping[str, Any]) -> str:
 
 def _extremes(result: Tabular, key: str) -> str:
     """Return the smallest and the largest value of a quantity in words, with their variants."""
-    rows = sorted(
-        (row for row in result.rows() if row[key] is not None), key=lambda row: float(row[key])
+    rows = [row for row in result.rows() if row.get(key) is not None]
+    named = sorted(
+        zip(_names(result, rows), rows, strict=True), key=lambda pair: float(pair[1][key])
     )
-    ends = rows[:: max(len(rows) - 1, 1)]
-    names = _names(result, ends)
-    shown = [_shown(result, key, row) for row in ends]
-    text = " to ".join(f"{value} ({name})" for value, name in zip(shown, names, strict=True))
+    ends = named[:: max(len(named) - 1, 1)]
+    text = " to ".join(f"{_shown(result, key, row)} ({name})" for name, row in ends)
     heading = _column(result, key).heading
     return f"{heading[:1].upper()}{heading[1:]}: {text}"

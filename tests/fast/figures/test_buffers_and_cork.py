@@ -46,21 +46,6 @@ def limits() -> buffers.Limits:
     )
 
 
-def samples(rtt_ms: float, window: int) -> tuple[buffers.Sample, ...]:
-    return tuple(
-        buffers.Sample(i / 20, 50_000 * i, window, rtt_ms + i, 14_480, 0) for i in range(30)
-    )
-
-
-def autotuning() -> buffers.Autotuning:
-    paths = [
-        buffers.Tuned(rtt_ms, size, 131_072, end, mbit, samples(rtt_ms, end))
-        for rtt_ms in (2, 40)
-        for size, end, mbit in ((32_768, 65_536, 7.2), (65_536, 131_072, 15.9), (None, 4**11, 94))
-    ]
-    return buffers.Autotuning(paths, {}, 100)
-
-
 def zero_window(*, closes: bool = True) -> buffers.ZeroWindow:
     rows = [*handshake(10), *(data(0.01 * i, 1448 * i, 1448) for i in range(10))]
     rows += [ack(10, 2896, window=12_000), ack(20, 14_480, window=3000)]
@@ -106,7 +91,6 @@ MADE: dict[str, Callable[[], figures.Picture]] = {
     "buffer_sweep": cache(lambda: figures.buffer_sweep(sweep())),
     "buffer_limits": cache(lambda: figures.buffer_limits(limits())),
     "zero_window": cache(lambda: figures.zero_window(zero_window())),
-    "autotuning": cache(lambda: figures.autotuning(autotuning())),
     "cork_scenarios": cache(lambda: figures.cork_scenarios(scenarios())),
 }
 
@@ -141,13 +125,6 @@ def test_closed_window_and_probes_are_labelled() -> None:
         figures.zero_window(zero_window(closes=False))
 
 
-def test_autotuning_names_the_best() -> None:
-    picture = MADE["autotuning"]()
-    assert "carries 5.9 times as much as the best fixed size" in picture.title
-    assert "a buffer left to the kernel: 94 Mbit/s" in picture.note
-    assert "SO_RCVBUF 65,536: 16 Mbit/s" in picture.note
-
-
 def test_scripts_name_each_wait() -> None:
     picture = MADE["cork_scenarios"]()
     assert picture.title == "No segment had to wait for the timer"
@@ -160,7 +137,6 @@ def test_scripts_name_each_wait() -> None:
     [
         lambda: figures.buffer_sweep(buffers.Sweep([], {}, "receive", 50)),
         lambda: figures.buffer_limits(buffers.Limits([], {})),
-        lambda: figures.autotuning(buffers.Autotuning([], {}, 100)),
         lambda: figures.cork_scenarios(cork.Scenarios([], {})),
     ],
 )

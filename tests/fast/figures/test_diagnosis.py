@@ -21,7 +21,7 @@ def test_figures_are_legible(program: diagnosis.Program, monkeypatch: pytest.Mon
     assert digits(case.excess.taken) in symptom.note
     telltales = {
         "request": "held",
-        "backup": "The receiver allows only",
+        "backup": "would fill the path",
         "ticker": "39 calls of send",
     }
     assert telltales[program] in cause.title

@@ -12,6 +12,7 @@ from tcplab import figures
 from tcplab.experiments import (
     Result,
     bottleneck,
+    buffers,
     capture_loss,
     cork,
     loss_rate,
@@ -28,6 +29,7 @@ from tcplab.experiments import (
 from tcplab.experiments.bottleneck.bufferbloat import Manager
 from tcplab.experiments.quantities import Variant, column, spread
 from tcplab.figures import Picture, draw_bars, draw_curves
+from tcplab.widgets.panels import mtu as mtu_panel
 
 MANAGERS: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel"]
 
@@ -55,6 +57,8 @@ DRAWN: dict[str, Callable[[], Picture]] = {
         cork.measure_forgotten(), "rtt_ms", "cork_ms", "more_ms", "model_ms", "manual_ms"
     ),
     "send-buffer": lambda: draw_bars(notsent_lowat.measure(), "age_ms", "unsent_bytes", "mbit"),
+    "buffers": lambda: draw_bars(buffers.measure_autotuning(), "mbit", "window_bytes"),
+    "headers": lambda: draw_bars(mtu.measure(runs=5), *mtu_panel.DRAWN),
     "slow-start": lambda: draw_curves(
         short_transfer.measure_sizes(), "data_bytes", "mbit", "model_mbit", log="x"
     ),

@@ -13,6 +13,8 @@ from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Valu
 
 #: MTUs that are always measured: the size that all IPv4 hosts accept, Ethernet's, and a jumbo one.
 USUAL: Final = (576, 1500, 9000)
+#: Quantities of the figure. Only runs over a wire have the first.
+DRAWN: Final = ("model_mb_per_s", "mb_per_s", "header_percent")
 OFFLOADS: Final = {"off": "off: every packet is one", "on": "on: TSO, GSO and GRO"}
 
 _PARAMETERS: Final = declared(mtu.measure).parameters
@@ -31,7 +33,8 @@ def _call(values: Values) -> Call:
         "wire_mtus": tuple(sorted({*USUAL, values["mtu_bytes"]})),
         "rate_mbit": values["rate_mbit"],
     }
-    return Call(mtu, arguments, ("print(table(result))", "figures.headers(result)"))
+    drawn = f"figures.draw_bars(result, {', '.join(map(repr, DRAWN))})"
+    return Call(mtu, arguments, ("print(table(result))", drawn))
 
 
 def _show(result: Any, job: Job) -> Shown:
@@ -40,7 +43,7 @@ def _show(result: Any, job: Job) -> Shown:
     return Shown.of(
         f"MTU {mine}, {job.values['rate_mbit']:g} Mbit/s, offload {job.values['offload']}",
         goodput[mine],
-        figures.headers(result),
+        figures.draw_bars(result, *DRAWN),
         table(result),
         result.provenance,
     )
