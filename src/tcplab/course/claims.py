@@ -98,7 +98,7 @@ def data() -> Mapping[str, Any]:
 def evaluate(expression: str, result: Any = None) -> Any:
     """Evaluate an expression of claims.toml, over a result if one is given."""
     names: dict[str, Any] = {
-        **{name: getattr(models, name) for name in models.__all__},
+        **vars(models),
         **{
             function.__name__: function
             for function in (min, max, sum, len, round, list, set, sorted, zip)

@@ -17,7 +17,7 @@ from tcplab.lab.interfaces import SEGMENTATION, Interfaces
 T = TypeVar("T")
 
 _MIN_MTU: Final = 68  # RFC 791
-_MAX_MTU: Final = 65_535
+MAX_MTU: Final = 65_535  #: also the length of the longest IPv4 packet, on any interface
 _MAX_LO_MTU: Final = 65_536
 _SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
 
@@ -61,7 +61,7 @@ def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None
 
 def set_mtu(host: Host, mtu_bytes: int) -> None:
     """Set the MTU of the host's interface, as `ip link set dev INTERFACE mtu MTU` does."""
-    most = _MAX_LO_MTU if host.interface == "lo" else _MAX_MTU
+    most = _MAX_LO_MTU if host.interface == "lo" else MAX_MTU
     checks.whole("mtu_bytes", mtu_bytes, _MIN_MTU, most, unit=f" on {host.interface}")
     request = struct.pack("16si12x", host.interface.encode(), mtu_bytes)
     with host.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.interface_settings import set_mtu, set_offload
-from tcplab.experiments.interfaces import MAX_PACKET_BYTES
+from tcplab.experiments.interface_settings import MAX_MTU, set_mtu, set_offload
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.parameters import RateMbit, Runs
 from tcplab.experiments.progress import in_rounds
@@ -69,12 +68,12 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 
     @derived()
     def derived_mss_bytes(self) -> int:
-        return full_segment_bytes(min(self.mtu_bytes, MAX_PACKET_BYTES))
+        return full_segment_bytes(min(self.mtu_bytes, MAX_MTU))
 
     @derived()
     def header_percent(self) -> float:
         """The percentage of a full packet that IP and TCP headers with options take."""
-        packet_bytes = min(self.mtu_bytes, MAX_PACKET_BYTES)
+        packet_bytes = min(self.mtu_bytes, MAX_MTU)
         return 100 * header_share(self.derived_mss_bytes, packet_bytes, _ON_LOOPBACK)
 
     link = computed(lambda _: "loopback")

@@ -99,18 +99,11 @@ Quotes: TypeAlias = Result[QuotesVariant]
 
 
 @cache
-def model_per_s(
-    mode: QuoteMode, server: Server | Literal["windows"], batch: int = 1
-) -> float | None:
-    """Return the quotes per second of a mode that a timer limits, or None if the CPU is the limit.
-
-    With "windows", both ends behave as in Microsoft's article. They acknowledge every second
-    segment immediately, and others when a 200 ms timer expires (`tcplab.models.ClassicReceiver`).
-    """
+def model_per_s(mode: QuoteMode, server: Server, batch: int = 1) -> float | None:
+    """Return the quotes per second that a timer allows, or None if the CPU is the limit."""
     several = batch if mode.endswith("batch") else 1
     nodelay = mode.endswith("nodelay")
     peer = Peer(
-        acks="classic" if server == "windows" else "linux",
         quickack="off" if server == "delaying" else "on",
         other_connection=mode.startswith("two"),
         nodelay=nodelay,

@@ -86,17 +86,12 @@ Records: TypeAlias = Result[RecordsVariant]
 
 
 @cache
-def model_per_s(mode: RecordMode, receiver: Receiver | Literal["windows"]) -> float | None:
-    """Return the records per second of a mode that waits for ACKs, or None if the CPU is the limit.
-
-    The receiver "windows" is that of Microsoft's article. It acknowledges every second segment
-    immediately, and others when its 200 ms timer expires (`tcplab.models.ClassicReceiver`).
-    """
+def model_per_s(mode: RecordMode, receiver: Receiver) -> float | None:
+    """Return the records per second if each waits for its ACK, or None if the CPU is the limit."""
     if receiver == "linux" or not mode.startswith("unbuffered"):
         return None
-    peer = Peer(acks="classic") if receiver == "windows" else Peer(quickack="off")
     option = "no_delay" if mode.endswith("nodelay") else "default"
-    cost = message_cost([_RECORD_BYTES], option, reply_bytes=0, peer=peer)
+    cost = message_cost([_RECORD_BYTES], option, reply_bytes=0, peer=Peer(quickack="off"))
     return 1000 / cost.ms_per_message
 
 

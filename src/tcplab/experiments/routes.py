@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcplab.experiments import Result, Variant, column, experiment, provenance
-from tcplab.experiments.interface_settings import with_route_socket
-from tcplab.experiments.interfaces import MAX_PACKET_BYTES
+from tcplab.experiments.interface_settings import MAX_MTU, with_route_socket
 from tcplab.experiments.mode import at_network
 from tcplab.lab import Lab, Network
 from tcplab.models import announced_mss_bytes
@@ -45,5 +44,5 @@ def _route(kernel: Any, to: str, address: str) -> Route:
     (route,) = kernel.route("get", dst=address)
     (link,) = kernel.get_links(route.get_attr("RTA_OIF"))
     mtu_bytes = link.get_attr("IFLA_MTU")
-    announced = announced_mss_bytes(min(mtu_bytes, MAX_PACKET_BYTES))
+    announced = announced_mss_bytes(min(mtu_bytes, MAX_MTU))
     return Route(to, address, link.get_attr("IFLA_IFNAME"), mtu_bytes, announced)

@@ -1,14 +1,12 @@
-"""Decide when a receiver acknowledges, by the rules of Linux or by the classic rule.
+"""Decide when a receiver acknowledges, by the rules of Linux.
 
-:class:`DelayedAckReceiver` follows net/ipv4/tcp_input.c, tcp_output.c and tcp_timer.c of Linux
-6.18. :class:`ClassicReceiver` follows the rule described in RFC 1122 (4.2.3.2) and in Microsoft's
-article on small writes with Winsock (KB 214397).
+Sources: net/ipv4/tcp_input.c, tcp_output.c and tcp_timer.c of Linux 6.18.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from tcplab.checks import number, whole
 from tcplab.models.kernel import DELACK_MAX_MS, DELACK_MIN_MS, RTO_MIN_MS, Clock
@@ -19,7 +17,6 @@ MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
 FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at the size of a full segment
 SMALLEST_MSS_BYTES: Final = 88  # TCP_MIN_MSS
 TCP_HEADER_BYTES: Final = 32  # includes the timestamps option
-_CLASSIC_SEGMENTS: Final = 2  # segments per ACK (RFC 9293, SHLD-19, counts full segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,45 +30,6 @@ class SimulatedAck:
     delayed_ms: float
     #: The rule that triggered the ACK, in words.
     why: str
-
-
-class Receiver(Protocol):
-    """The receiving half of a simulated connection. Methods return None if no ACK leaves."""
-
-    next_seq: int
-
-    def accept(self, seq: int, payload_bytes: int, at_ms: float, *, push: bool, fin: bool) -> None:
-        """Accept a segment without acknowledging it, because outgoing data may carry the ACK."""
-
-    def check(self, at_ms: float) -> SimulatedAck | None:
-        """Return the ACK that the accepted segments require now, or None."""
-
-    def read(self, at_ms: float) -> SimulatedAck | None:
-        """Record that everything was read, and return the ACK that this triggers."""
-        del at_ms
-        return None
-
-    def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """Return the ACK of a FIN that arrives after this end has closed, if it is still due."""
-
-    def data_sent(self, at_ms: float) -> None:
-        """Record that outgoing data has carried any pending acknowledgement."""
-
-    def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """Set TCP_QUICKACK if the receiver has it, and return the ACK that this triggers."""
-        del on, at_ms
-        return None
-
-    def timer(self, at_ms: float) -> SimulatedAck | None:
-        """Fire the timer if it is due, and return its ACK."""
-
-    @property
-    def next_timer_ms(self) -> float | None:
-        """The time at which the delayed-ACK timer fires, or None if it is not running."""
-
-    @property
-    def window_bytes(self) -> int:
-        """The window advertised in the last packet that this end sent."""
 
 
 class DelayedAckReceiver:
@@ -365,70 +323,3 @@ class DelayedAckReceiver:
         self._window.offer(self.next_seq)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
         self._timer_ms = None
-
-
-class ClassicReceiver(Receiver):
-    """The receiver that older texts describe, which acknowledges every second segment.
-
-    "Design issues - sending small data segments over TCP with Winsock" (Microsoft KB 214397)
-    describes this rule for Windows. A segment starts a 200 ms timer. The next segment within that
-    time is acknowledged immediately, and an ACK that data can carry leaves with the data. Otherwise
-    the timer sends the ACK. Reading changes nothing. BSD's timer sent delayed ACKs every 200 ms.
-    """
-
-    def __init__(self, *, delay_ms: float = 200.0) -> None:
-        self._delay_ms = number("delay_ms", delay_ms, 0, 500, fix="RFC 1122 forbids 0.5 s and more")
-        self.next_seq = 0
-        self._waiting = 0
-        self._since = 0.0
-        self._now = 0.0
-
-    def accept(
-        self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
-    ) -> None:
-        """Accept a segment. New data starts the timer unless other data is waiting for an ACK."""
-        del push
-        self._now = at_ms
-        if not payload_bytes and not fin:
-            return
-        if seq < self.next_seq:
-            self._waiting = _CLASSIC_SEGMENTS  # a duplicate is acknowledged at once
-            return
-        if not self._waiting:
-            self._since = at_ms
-        self._waiting += _CLASSIC_SEGMENTS if fin else 1
-        self.next_seq += payload_bytes + fin
-
-    def check(self, at_ms: float) -> SimulatedAck | None:
-        """Return an ACK if two segments, a FIN or a duplicate require one; otherwise None."""
-        if self._waiting < _CLASSIC_SEGMENTS:
-            return None
-        return self._send(at_ms, f"{_CLASSIC_SEGMENTS} segments are unacknowledged")
-
-    def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """Return the ACK of a FIN that arrives after this end has closed, if it is still due."""
-        return self._send(at_ms, "both ends have finished") if self._waiting else None
-
-    def data_sent(self, at_ms: float) -> None:
-        """Record that outgoing data has carried any pending acknowledgement."""
-        del at_ms
-        self._waiting = 0
-
-    def timer(self, at_ms: float) -> SimulatedAck | None:
-        """Fire the timer if it is due, and return its ACK."""
-        due = self.next_timer_ms
-        if due is None or due > at_ms:
-            return None
-        return self._send(at_ms, "the delayed-ACK timer")
-
-    @property
-    def next_timer_ms(self) -> float | None:
-        return self._since + self._delay_ms if self._waiting else None
-
-    @property
-    def window_bytes(self) -> int:
-        return 1 << 30
-
-    def _send(self, at_ms: float, why: str) -> SimulatedAck:
-        self._waiting = 0
-        return SimulatedAck(at_ms, self.next_seq, at_ms - self._since, why)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 from tcplab.checks import choice, number, whole
-from tcplab.models.acks import ClassicReceiver, DelayedAckReceiver, Receiver, SimulatedAck
+from tcplab.models.acks import DelayedAckReceiver, SimulatedAck
 from tcplab.models.kernel import Clock
 from tcplab.models.links import (
     mss_bytes,
@@ -65,15 +65,12 @@ class Peer:
     quickack: str = "on"
     #: False for an application that reads nothing until the client has shut down.
     reads: bool = True
-    #: The rule by which both ends acknowledge, "linux" or "classic" (see ClassicReceiver).
-    acks: str = "linux"
     #: True if replies come on a second connection and carry no ACKs for the first.
     other_connection: bool = False
     #: True if TCP_NODELAY is set on the sockets that send replies.
     nodelay: bool = False
 
     def __post_init__(self) -> None:
-        choice("acks", self.acks, ("linux", "classic"))
         choice("quickack", self.quickack, ("on", "off", "always"))
         whole("reply_every_bytes", self.reply_every_bytes, 0, fix="0 is for no answer")
         whole("reply_bytes", self.reply_bytes, 1, fix="an answer has at least one byte")
@@ -207,7 +204,7 @@ class _End:
         loop: _EventLoop,
         line: _Line,
         sender: NagleSender,
-        receiver: Receiver,
+        receiver: DelayedAckReceiver,
         established_ms: float,
         note: Callable[[SimulatedSegment | None, SimulatedAck | None, int], None],
     ) -> None:
@@ -461,14 +458,12 @@ def _connect(
             send_buffer=SendBuffer(header_bytes=path.header_bytes) if outgoing else None,
         )
         sender.sack = path.sack
-        receiver: Receiver = DelayedAckReceiver(
+        receiver = DelayedAckReceiver(
             mss_bytes=path.mss,
             rtt_ms=path.rtt_ms + path.wakeup_ms,
             handshake_ms=0.0,
             clock=path.clock,
         )
-        if peer.acks == "classic":
-            receiver = ClassicReceiver()
         late_ms = 0.0 if outgoing else path.rtt_ms / 2
 
         def note(

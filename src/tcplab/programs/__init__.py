@@ -21,105 +21,14 @@ Every function raises :class:`~tcplab.errors.LabError` if a program fails. The m
 last line that the program wrote to standard error.
 """
 
-from __future__ import annotations
+# ruff: noqa: F403
 
-from tcplab.programs.bulk import (
-    SinkOptions,
-    TcpBulkResult,
-    TcpSink,
-    TcpSource,
-    Transfer,
-    UdpBulkResult,
-    UdpSink,
-    UdpSource,
-    tcp_bulk,
-    tcp_source,
-    tcp_transfer,
-    udp_bulk,
-)
-from tcplab.programs.calls import Call, CallLog, SocketCalls, read_calls
-from tcplab.programs.chain import ChainProcess, ChainResult, pipe_chain
-from tcplab.programs.file import (
-    CacheState,
-    FileReceiver,
-    HeaderOptions,
-    ReceiverOptions,
-    SendFileResult,
-    SendMethod,
-    page_cache,
-    send_file,
-)
-from tcplab.programs.logs import Event, read_log
-from tcplab.programs.messages import (
-    QuickAck,
-    QuotesResult,
-    RecordsResult,
-    SmallWritesMode,
-    SmallWritesResult,
-    quotes,
-    records,
-    small_writes,
-)
-from tcplab.programs.pair import (
-    AnyNetwork,
-    Running,
-    RunOptions,
-    await_listener,
-    held_port,
-    run_pair,
-)
-from tcplab.programs.patterns import PatternResult, write_patterns, writepattern_peer
-from tcplab.programs.reports import Percentiles, SocketOptions, TcpInfo, Usage
-
-__all__ = [
-    "AnyNetwork",
-    "CacheState",
-    "Call",
-    "CallLog",
-    "ChainProcess",
-    "ChainResult",
-    "Event",
-    "FileReceiver",
-    "HeaderOptions",
-    "PatternResult",
-    "Percentiles",
-    "QuickAck",
-    "QuotesResult",
-    "ReceiverOptions",
-    "RecordsResult",
-    "RunOptions",
-    "Running",
-    "SendFileResult",
-    "SendMethod",
-    "SinkOptions",
-    "SmallWritesMode",
-    "SmallWritesResult",
-    "SocketCalls",
-    "SocketOptions",
-    "TcpBulkResult",
-    "TcpInfo",
-    "TcpSink",
-    "TcpSource",
-    "Transfer",
-    "UdpBulkResult",
-    "UdpSink",
-    "UdpSource",
-    "Usage",
-    "await_listener",
-    "held_port",
-    "page_cache",
-    "pipe_chain",
-    "quotes",
-    "read_calls",
-    "read_log",
-    "records",
-    "run_pair",
-    "send_file",
-    "small_writes",
-    "tcp_bulk",
-    "tcp_source",
-    "tcp_transfer",
-    "udp_bulk",
-    "write_patterns",
-    "writepattern_peer",
-]
+from tcplab.programs.bulk import *
+from tcplab.programs.calls import *
+from tcplab.programs.chain import *
+from tcplab.programs.file import *
+from tcplab.programs.logs import *
+from tcplab.programs.messages import *
+from tcplab.programs.pair import *
+from tcplab.programs.patterns import *
+from tcplab.programs.reports import *

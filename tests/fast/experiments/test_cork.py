@@ -153,12 +153,3 @@ def test_autocorking_joins_queued_writes() -> None:
     assert sum(on.sizes) == sum(off.sizes) == 40 * 100
     assert on.counted > 0 == off.counted
     assert len(on.sizes) < len(off.sizes)
-
-
-def test_the_header_is_alone_without_a_cork() -> None:
-    result = cork.measure_header_and_file()
-    assert result["default"].sizes == result["no_delay"].sizes == (200, 1448, 1448, 1448, 656)
-    for mode in ("cork", "msg_more", "read+send, cork"):
-        assert result[mode].sizes == (1448, 1448, 1448, 856)
-    assert result["msg_more"].system_calls == result["default"].system_calls
-    assert result["cork"].system_calls == result["default"].system_calls + 2

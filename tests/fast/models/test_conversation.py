@@ -16,7 +16,6 @@ import tcplab.models.nagle
 from tcplab.models import (
     OPTIONS,
     Call,
-    ClassicReceiver,
     Clock,
     DelayedAckReceiver,
     NetworkPath,
@@ -92,22 +91,6 @@ def test_every_second_full_segment_is_acknowledged() -> None:
     assert [ack is not None for ack in acks] == [False, True] * 3
 
 
-def test_classic_receiver_acks_every_second_segment_or_by_timer() -> None:
-    receiver = ClassicReceiver(delay_ms=200)
-    receiver.accept(0, 10, 0.0)
-    assert receiver.check(0.0) is None
-    assert receiver.read(0.1) is None
-    assert receiver.next_timer_ms == 200
-    receiver.accept(10, 10, 150.0)
-    ack = receiver.check(150.0)
-    assert ack is not None
-    assert ack.upto == 20
-    assert receiver.timer(200.0) is None
-    receiver.accept(20, 10, 210.0)
-    receiver.data_sent(211.0)
-    assert receiver.next_timer_ms is None
-
-
 def _tired(size: int = 10, count: int = 16) -> DelayedAckReceiver:
     """Return a receiver that has no quick ACKs left."""
     receiver = DelayedAckReceiver()
@@ -152,31 +135,12 @@ def test_stall_takes_two_round_trips_plus_40_ms(rtt_ms: float) -> None:
     assert one.ms_per_message == pytest.approx(rtt_ms, abs=1)
 
 
-def test_winsock_case_1_five_records_a_second() -> None:
-    """Each record waits for its ACK, which waits for a 200 ms timer."""
-    windows = Peer(acks="classic")
-    assert 1000 / message_cost([100], reply_bytes=0, peer=windows).ms_per_message == pytest.approx(
-        5, rel=0.01
-    )
-    linux = message_cost([100], reply_bytes=0)
-    assert linux.ms_per_message < 1
-
-
-def test_winsock_case_2_five_quotes_a_second() -> None:
+def test_late_acks_stall_every_second_request_on_another_connection() -> None:
     """The quotes use another connection, so no data carries the ACKs of the requests."""
-    windows = message_cost([10], reply_bytes=50, peer=Peer(acks="classic", other_connection=True))
-    assert 1000 / windows.ms_per_message == pytest.approx(5, rel=0.01)
-    # The article says "Both should set TCP_NODELAY", and one alone is indeed not enough.
-    both = Peer(acks="classic", other_connection=True, nodelay=True)
-    assert message_cost([10], "no_delay", reply_bytes=50, peer=both).ms_per_message < 1
-    assert message_cost([10], reply_bytes=50, peer=both).ms_per_message > 100
-    one = Peer(acks="classic", other_connection=True)
-    assert message_cost([10], "no_delay", reply_bytes=50, peer=one).ms_per_message > 100
-    one_connection = message_cost([10], reply_bytes=50, peer=Peer(acks="classic"))
-    assert one_connection.ms_per_message < 1
+    assert message_cost([100], reply_bytes=0).ms_per_message < 1
     linux = message_cost([10], reply_bytes=50, peer=Peer(other_connection=True))
     assert linux.ms_per_message < 1
-    # A Linux receiver that delays its ACKs stalls every second request. We measured 45 per second.
+    # We measured 45 per second.
     delaying = message_cost([10], reply_bytes=50, peer=Peer(quickack="off", other_connection=True))
     assert 1000 / delaying.ms_per_message == pytest.approx(45, rel=0.1)
 
@@ -238,13 +202,12 @@ def test_a_race_has_several_outcomes_and_a_settled_case_one() -> None:
     ),
     st.sampled_from([0.0, 7.0, 90.0]),
     st.sampled_from(["on", "off", "always"]),
-    st.sampled_from(["linux", "classic"]),
     st.booleans(),
 )
 def test_all_written_bytes_arrive(
-    calls: list[Call], rtt_ms: float, quickack: str, acks: str, nodelay: bool
+    calls: list[Call], rtt_ms: float, quickack: str, nodelay: bool
 ) -> None:
-    peer = Peer(quickack=quickack, acks=acks)
+    peer = Peer(quickack=quickack)
     predicted = simulate(
         [*calls, Call("shutdown", 0, 1000)], NetworkPath(rtt_ms=rtt_ms), peer, nodelay=nodelay
     )

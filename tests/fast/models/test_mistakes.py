@@ -6,7 +6,6 @@ import pytest
 
 from tcplab.models import (
     Call,
-    ClassicReceiver,
     Clock,
     DelayedAckReceiver,
     NagleSender,
@@ -41,7 +40,6 @@ from tcplab.models import (
         (lambda: Call("write", 0), "value=0"),
         (lambda: Call("cork", 2), "value=2"),
         (lambda: Call("write", 1, -1.0), "delay_ms=-1.0"),
-        (lambda: Peer(acks="osi"), "linux, classic"),
         (lambda: Peer(quickack="maybe"), "on, off, always"),
         (lambda: NetworkPath(rtt_ms=-1), "rtt_ms=-1"),
         (lambda: NetworkPath(rate_mbit=0), "rate_mbit=0"),
@@ -49,7 +47,6 @@ from tcplab.models import (
         (lambda: message_calls([], "cork"), "writes=[]"),
         (lambda: message_cost([1], messages=0), "messages=0"),
         (lambda: DelayedAckReceiver().segment(5, 1, 0.0), "seq=5"),
-        (lambda: ClassicReceiver(delay_ms=600), "delay_ms=600"),
         (lambda: receive_buffer_grant(-1, 1), "requested_bytes=-1"),
         (lambda: receive_buffer_grant(2**31, 1), "requested_bytes=2147483648"),
         (lambda: window_from_buffer(100, payload_bytes=3000), "payload_bytes=3000"),

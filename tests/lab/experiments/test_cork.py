@@ -47,15 +47,3 @@ def test_autocorking_is_switched() -> None:
     assert (on.autocorking, off.autocorking) == (True, False)
     assert sum(on.sizes) == sum(off.sizes) == 20 * 100
     assert off.counted == 0
-
-
-def test_only_a_cork_or_msg_more_joins_the_header_to_the_file() -> None:
-    result = cork.measure_header_and_file()
-    assert {mode: result.is_alone(mode) for mode in cork.HEADER_MODES} == {
-        "default": True,
-        "no_delay": True,
-        "cork": False,
-        "msg_more": False,
-        "read+send, cork": False,
-    }
-    assert all(max(sent.sizes) == cork.MSS_BYTES for sent in each(result.variants))
