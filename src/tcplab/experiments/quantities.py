@@ -174,11 +174,6 @@ class Variant(Data):
         return row
 
 
-def yes_no(value: bool) -> str:
-    """Return "yes" or "no"."""
-    return "yes" if value else "no"
-
-
 def on_off(value: bool) -> str:
     """Return "on" or "off"."""
     return "on" if value else "off"

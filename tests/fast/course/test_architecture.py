@@ -37,7 +37,7 @@ class Import(NamedTuple):
 
 def order() -> list[str]:
     """Return the modules in the order in which CONTRIBUTING.md lists them."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = (ROOT / ".github/CONTRIBUTING.md").read_text()
     [line] = [line for line in text.splitlines() if line.startswith("    ") and "→ cli" in line]
     return [name.strip() for name in line.split("→")]
 
@@ -109,7 +109,7 @@ def _function(prefix: str, node: ast.FunctionDef) -> Function:
 
 
 def test_every_module_is_in_the_order_and_in_the_table() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = (ROOT / ".github/CONTRIBUTING.md").read_text()
     for module in each({top(file) for file in source().files} - {"__init__", "__main__"}):
         assert module in order(), f"{module} is not in the order of CONTRIBUTING.md"
         assert f"| `{module}` |" in text, f"{module} has no line in the table of CONTRIBUTING.md"

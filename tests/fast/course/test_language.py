@@ -28,7 +28,7 @@ CODE = [
 ]
 PROSE = sorted(
     [
-        *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
+        *(ROOT / f"{name}.md" for name in ("README", ".github/CONTRIBUTING", "CHANGELOG")),
         *(path for folder in ("docs", "deploy") for path in (ROOT / folder).glob("*.md")),
         *(path for folder in ("lessons", "solutions/*") for path in ROOT.glob(f"{folder}/*.ipynb")),
         ROOT / "start.ipynb",
