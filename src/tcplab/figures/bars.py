@@ -79,5 +79,7 @@ def tick_decades(axes: Axes, which: str = "x") -> None:
     if len(ticks) < 3:
         many = (times * 10.0**power for power in range(-6, 12) for times in (1, 2, 5))
         ticks = [value for value in many if low <= value <= high]
+    elif len(ticks) > 4:  # in a narrow panel, long numbers would overlap
+        ticks = ticks[::2]
     axis.set_ticks(ticks, [digits(tick) for tick in ticks])
     axis.set_ticks([], minor=True)

@@ -254,4 +254,4 @@ def _extremes(result: Tabular, key: str) -> str:
     ends = named[:: max(len(named) - 1, 1)]
     text = " to ".join(f"{_shown(result, key, row)} ({name})" for name, row in ends)
     heading = _column(result, key).heading
-    return f"{heading[:1].upper()}{heading[1:]}: {text}"
+    return f"{heading[:1].upper()}{heading[1:]}: {'from ' * (len(ends) > 1)}{text}"

@@ -99,7 +99,7 @@ def test_bars_show_value_spread_and_published_number() -> None:
         Case("fast", [40], None, None),
     ]
     picture = draw_bars(Result(cases, {}), "rate", "cost")
-    assert picture.title == "Rate: 20 (slow) to 40 (fast)"
+    assert picture.title == "Rate: from 20 (slow) to 40 (fast)"
     rates, costs = picture.figure.axes
     assert [bar.get_width() for bar in rates.patches] == [20, 40]  # type: ignore[attr-defined]
     lines = {line.get_marker(): line for line in rates.lines}
