@@ -19,6 +19,7 @@ from tcplab.lab import Host, Loopback, has_net_raw, program_path
 from tcplab.lab.namespaces import read_file
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.calls import read_calls
+from tcplab.programs.counters import tcp_counters
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
@@ -66,11 +67,13 @@ def record_here(
         else:
             notes += [_NO_PACKETS, f"to allow capturing: {right_to_capture()}"]
         log = Path(name) / "client"
+        before = tcp_counters(host)
         span = run_client(host, client, log, timeout_s, notes)
         time.sleep(_SETTLE_S)
         capture = near.stop() if near is not None else None
         output = log.with_suffix(".out").read_text(errors="replace")
-        return Recorded(read_calls(log), None, capture, None, span, None, notes, output)
+        overflows = (tcp_counters(host) - before)["ListenOverflows"]
+        return Recorded(read_calls(log), None, capture, None, span, None, notes, output, overflows)
 
 
 class _Recorder(Protocol):

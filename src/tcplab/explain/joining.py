@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from tcplab.explain.recording import Recorded
+from tcplab.explain.recording import LOOPBACK, Recorded
 from tcplab.programs import Event, SocketCalls, SocketOptions
 from tcplab.programs.calls import HANDS_OVER, CallLog, End
 from tcplab.segments import FIN, RST, TCP, SegmentArray
@@ -193,13 +193,14 @@ def _explained(
     recorded: Recorded, ends: Ends, rows: SegmentArray, peer: SegmentArray | None, turn: int
 ) -> Conversation:
     client, server = ends
+    is_local = client[0] == server[0] or server[0].startswith(LOOPBACK)
     result = Conversation(
         client,
         server,
         rows,
         is_tls=_is_tls(recorded, rows),
         has_both_captures=peer is not None,
-        overflows=recorded.overflows,
+        overflows=recorded.overflows if recorded.far is not None or is_local else 0,
         cut_ns=1 << 63 if recorded.client.sockets else recorded.span_ns[1],
     )
     for side, log, local, other in (

@@ -31,7 +31,8 @@ _GRACE_S: Final = 0.3
 _PATIENCE_S: Final = 3.0
 #: A server that has a UDP port may take this long to listen on a TCP port as well.
 _UDP_FIRST_S: Final = 2.0
-_LOOPBACK: Final = ("127.", "::1")
+#: Beginnings of a machine's own addresses.
+LOOPBACK: Final = ("127.", "::1")
 #: Pattern of calls with which servers give up root. They fail in a lab, which has only one user.
 _CHANGES_USER: Final = re.compile(r"set(re|res|e)?[ug]id|(set|init)groups")
 _PLACES: Final = re.compile(r"\{(server|port)\}")
@@ -49,7 +50,8 @@ class Recorded:
     rate_mbit: float | None = None  #: Rate of the link in 10^6 bit/s, or None
     notes: list[str] = field(default_factory=list)  #: Problems, and evidence that is missing
     output: str = ""  #: Standard output of the client
-    overflows: int = 0  #: Number of times an accept queue on the server's host was full
+    #: Number of times an accept queue was full, on the server's host or (without one) on this one
+    overflows: int = 0
 
 
 def record_in_lab(
@@ -194,7 +196,7 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
     while time.monotonic() < end:
         seen = _listening(log)
         for address, port in seen:
-            if not address.startswith(_LOOPBACK) and await_listener(
+            if not address.startswith(LOOPBACK) and await_listener(
                 host, port, lambda: process.poll() is not None, LISTEN_S
             ):
                 return port

@@ -170,16 +170,28 @@ class _Sender:
         """Return the cause of a retransmission, or "" if it was needless and does not count."""
         if self._hole is not None:
             return "mtu-black-hole"
+        overflowed = "accept-queue" if self._conversation.overflows else ""
         if segment is None or not self._conversation.has_both_captures:
-            return "loss"
-        earlier = (
-            copy
-            for copy in self._timeline.segments
-            if copy.offset <= segment.offset < copy.end and copy.time_ns < segment.time_ns
+            return overflowed or "loss"
+        return overflowed if self._had_arrived(segment) else "loss"
+
+    def _had_arrived(self, segment: Segment) -> bool:
+        """Return whether an earlier copy of the segment's first byte reached the peer."""
+        copies, offset = self._arrived, segment.offset
+        first = bisect.bisect_left(copies, offset - self._largest, key=lambda copy: copy.offset)
+        last = bisect.bisect_right(copies, offset, key=lambda copy: copy.offset)
+        return any(
+            copy.end > offset and copy.time_ns < segment.time_ns for copy in copies[first:last]
         )
-        if not any(copy.arrived_ns is not None for copy in earlier):
-            return "loss"
-        return "accept-queue" if self._conversation.overflows else ""
+
+    @cached_property
+    def _arrived(self) -> list[Segment]:
+        arrived = (one for one in self._timeline.segments if one.arrived_ns is not None)
+        return sorted(arrived, key=lambda one: one.offset)
+
+    @cached_property
+    def _largest(self) -> int:
+        return max((one.payload_bytes for one in self._arrived), default=0)
 
     def _clocked_out(self, segment: Segment | None) -> str:
         """Return which limit an ACK lifted for a full segment, or "unknown".

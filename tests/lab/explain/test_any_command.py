@@ -24,8 +24,8 @@ from tests.support.ordinary_user import Run
 
 from tcplab import cli
 from tcplab.cli.explain import with_command
-from tcplab.explain import Explanation, answer, explain_command
-from tcplab.explain.here import right_to_capture
+from tcplab.explain import Explanation, answer, explain_command, explained
+from tcplab.explain.here import record_here, right_to_capture
 from tcplab.lab import has_net_raw
 from tcplab.lab.link import Link
 from tcplab.segments import from_file
@@ -311,6 +311,34 @@ def chattering() -> Iterator[None]:
     with subprocess.Popen(run.python(code)) as other:
         yield
         other.kill()
+
+
+def test_here_a_full_accept_queue_is_told_from_a_lossy_path() -> None:
+    if not has_net_raw():
+        pytest.skip(NET_RAW)
+    server = """
+        import socket, time
+        l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(1)
+        print(l.getsockname()[1], flush=True)
+        while True: c, _ = l.accept(); time.sleep(0.03); c.recv(9); c.sendall(b"k"); c.close()
+    """
+    client = """
+        import socket, sys, threading
+        def ask():
+            s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+            s.sendall(b"ask"); s.recv(1)
+        for t in [threading.Thread(target=ask) for _ in range(12)]: t.start()
+    """
+    with subprocess.Popen(run.python(server), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            port = int(process.stdout.readline())
+            explanation = explained(record_here(run.python(client, port), "lo"))
+        finally:
+            process.kill()
+    assert explanation.verdict is not None, explanation.report()
+    assert explanation.verdict.cause == "accept-queue", explanation.report()
+    assert "backlog of listen()" in explanation.verdict.fix
 
 
 def test_here_packets_are_recorded_if_allowed(capsys: pytest.CaptureFixture[str]) -> None:
