@@ -282,6 +282,9 @@ def _words(command: str) -> list[str]:
         raise ValueError(f"--server {command}: {str(error).lower()}") from None
 
 
+#: The segments of a capture are listed if there are at most this many, or if --connection is given.
+MOST_LISTED: Final = 20_000
+
 # ---- a capture -----------------------------------------------------------------------------------
 
 
@@ -289,14 +292,20 @@ def _explain_capture(
     capture: str, evidence: Evidence, rate_mbit: float | None, figures: Figures, *, json: bool
 ) -> int:
     """Print the verdict on a capture, the segments of one connection, or both; save the figures."""
+    import numpy as np
+
     from tcplab.segments import TCP, from_file
 
     segments = from_file(capture)
     tcp = segments[segments["protocol"] == TCP]
-    alone = evidence.connection is not None or len(set(tcp["connection"].tolist())) <= 1
-    if not alone and not figures.wanted:
+    numbers = np.unique(tcp["connection"]).tolist()
+    is_short = len(numbers) <= 1 and len(tcp) <= MOST_LISTED
+    if evidence.connection is None and not is_short and not figures.wanted:
         explanation = from_capture(capture, evidence, rate_mbit)
         _print(explanation.as_json() if json else explanation.report())
+        if not json:
+            which = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+            print(f"\nTo list the segments of one connection, add --connection N ({which}).")
         return 0
     timeline = find(capture, evidence, rate_mbit)
     # Draw before printing anything, because a figure that cannot be drawn means wrong options.

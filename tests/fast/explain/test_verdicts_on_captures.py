@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bench.explain import KINDS, make_capture
 from tests.support.forge import Talk
 
 from tcplab.cli.explain import Evidence, from_capture
@@ -132,3 +133,19 @@ def test_the_first_line_says_what_is_left_out(
     monkeypatch.setattr("tcplab.explain.joining.MOST_CONNECTIONS", 2)
     first_line = verdict_on(talk, tmp_path).report().partition("\n")[0]
     assert "the first 2 of 3 connections: the first 9 of 10 packets" in first_line
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_packet_of_a_long_capture_is_judged_up_to_the_limit(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packets = make_capture(tmp_path / "x.pcap", KINDS[kind](40_000))
+    explanation = from_capture(str(tmp_path / "x.pcap"), Evidence())
+    assert sum(len(one.rows) for one in explanation.conversations) == packets > 30_000
+    assert explanation.coverage == "", explanation.report()
+    causes = {finding.cause for finding in explanation.findings}
+    assert ("loss" in causes) is ("losses" in kind)
+    assert ("nagle-delayed-ack" in causes) is ("200" in kind)
+    monkeypatch.setattr("tcplab.explain.joining.MOST_PACKETS", packets // 2)
+    shorter = from_capture(str(tmp_path / "x.pcap"), Evidence())
+    assert f" of {packets:,} packets (" in shorter.report().partition("\n")[0]
