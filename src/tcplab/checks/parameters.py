@@ -44,6 +44,7 @@ class Spelled:
     #: A function that converts the word to the value, or raises ValueError.
     parse: Callable[[str], Any]
     metavar: str  #: an example for the help text, such as "4+100"
+    show: Callable[[Any], str] = str  #: the inverse of `parse`, for a default in the help text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import shlex
 import typing
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -147,8 +148,10 @@ def _settings(parameter: Parameter) -> dict[str, Any]:
         settings["nargs"] = parameter.count or ("*" if parameter.default is None else "+")
     if parameter.choices:
         settings["choices"] = parameter.choices
-    else:
-        settings["metavar"] = parameter.spelled.metavar if parameter.spelled else None
+    if parameter.spelled or parameter.many:
+        settings["metavar"] = (
+            parameter.spelled.metavar if parameter.spelled else parameter.name.upper()
+        )
     return settings
 
 
@@ -172,14 +175,21 @@ def _sentence(text: str) -> str:
 def _facts(parameter: Parameter) -> Iterator[str]:
     if parameter.limits:
         yield f"{parameter.limits}"
+    if parameter.many and parameter.choices:
+        yield f"choices: {shlex.join(parameter.choices)}"
     if parameter.default is not None:
         values = parameter.default if parameter.many else (parameter.default,)
-        yield "default: " + " ".join("auto" if value is None else _word(value) for value in values)
+        if parameter.many and tuple(values) == parameter.choices:
+            yield "default: all"
+        else:
+            yield f"default: {shlex.join(_word(parameter, value) for value in values)}"
 
 
-def _word(value: Any) -> str:
+def _word(parameter: Parameter, value: Any) -> str:
+    if parameter.spelled:
+        return parameter.spelled.show(value)
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return "+".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    if value is None:
+        return "auto"
+    return f"{value:g}" if isinstance(value, float) else str(value)

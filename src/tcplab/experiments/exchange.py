@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
 OwnRtt: TypeAlias = Annotated[
-    float, Between(0, 4000, "ms"), "round-trip time of a laboratory created for this call"
+    float, Between(0, 4000, "ms"), "round-trip time of the laboratory's link"
 ]
 KeepSegments: TypeAlias = Annotated[
-    bool, "record the segments for a timeline; a Lab always records them, plain loopback never does"
+    bool, "require the segments, which only a laboratory can record"
 ]
 
 

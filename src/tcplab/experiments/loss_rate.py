@@ -57,7 +57,11 @@ def _path(word: str) -> tuple[float, float]:
         ) from None
 
 
-Path: TypeAlias = Annotated[tuple[float, float], Spelled(_path, "40:0.1")]
+def _shown(path: tuple[float, float]) -> str:
+    return f"{path[0]:g}:{100 * path[1]:g}"
+
+
+Path: TypeAlias = Annotated[tuple[float, float], Spelled(_path, "40:0.1", _shown)]
 
 
 @experiment("loss-rate")
@@ -70,8 +74,8 @@ def measure(
     """Run transfers over paths with random loss, at the same time, each over its own link.
 
     Args:
-        paths: the RTT in ms, and the probability that a data packet is lost. On the command line,
-            40:0.1 means 40 ms and 0.1 %
+        paths: the RTT in ms and the loss of data packets in %, such as 40:0.1. In Python, the
+            loss is a probability, as in (40, 0.001)
     """
     for rtt_ms, loss in paths:
         mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for an impossible path

@@ -43,17 +43,17 @@ class MaxSegVariant(Variant, heading="variant"):
     def verdict(self) -> str:
         """The answer right after connect(), compared with what the path carried."""
         if self.connected_bytes == self.arrived_bytes:
-            return "true" if self.set_bytes in (None, self.syn_bytes) else "true, wish ignored"
+            return "true" if self.set_bytes in (None, self.syn_bytes) else "true, request ignored"
         return "too high" if self.connected_bytes > self.arrived_bytes else "too low"
 
 
 Name = Literal[
-    "an Ethernet",
-    "a wish of 1000",
-    "the peer's wish of 1000",
-    "a wish of 9000",
+    "Ethernet",
+    "request 1000",
+    "peer requests 1000",
+    "request 9000",
     "localhost",
-    "jumbo card, Ethernet in the middle",
+    "jumbo card over Ethernet",
 ]
 
 
@@ -67,12 +67,12 @@ def measure(
     with Lab() as ethernet, Lab(mtu=_JUMBO_MTU) as jumbo:
         jumbo.link.update("client->server", mtu=1500)
         runs: Mapping[Name, Callable[[str], MaxSegVariant]] = {
-            "an Ethernet": partial(_run, ethernet),
-            "a wish of 1000": partial(_run, ethernet, wish=1000),
-            "the peer's wish of 1000": partial(_run, ethernet, peer_wish=1000),
-            "a wish of 9000": partial(_run, ethernet, wish=9000),
+            "Ethernet": partial(_run, ethernet),
+            "request 1000": partial(_run, ethernet, request=1000),
+            "peer requests 1000": partial(_run, ethernet, peer_request=1000),
+            "request 9000": partial(_run, ethernet, request=9000),
             "localhost": partial(_run, LabLoopback(ethernet)),
-            "jumbo card, Ethernet in the middle": partial(_run, jumbo),
+            "jumbo card over Ethernet": partial(_run, jumbo),
         }
         measured = [runs[name](name) for name in variants]
         drops = (ethernet.capture_drops or 0) + (jumbo.capture_drops or 0)
@@ -80,27 +80,27 @@ def measure(
 
 
 def _run(
-    network: Network, name: str, *, wish: int | None = None, peer_wish: int | None = None
+    network: Network, name: str, *, request: int | None = None, peer_request: int | None = None
 ) -> MaxSegVariant:
     with network.client.capture() as near, network.server.capture() as far:
-        before, connected, end = ask_maxseg(network.client, network.server, wish, peer_wish)
+        before, connected, end = ask_maxseg(network.client, network.server, request, peer_request)
     with near, far:
         sent, syn = _largest_and_syn(near, "client")
         arrived, _ = _largest_and_syn(far, "client")
         _, peer_syn = _largest_and_syn(far, "server")
-    return MaxSegVariant(name, wish, before, connected, end, syn, peer_syn, sent, arrived)
+    return MaxSegVariant(name, request, before, connected, end, syn, peer_syn, sent, arrived)
 
 
 def ask_maxseg(
-    client: Host, server: Host, wish: int | None = None, peer_wish: int | None = None
+    client: Host, server: Host, request: int | None = None, peer_request: int | None = None
 ) -> tuple[int, int, int]:
     """Return the client's TCP_MAXSEG before connect(), right after it, and after the data.
 
-    First the client sets TCP_MAXSEG to `wish`, and the server sets it to `peer_wish` before
+    First the client sets TCP_MAXSEG to `request`, and the server sets it to `peer_request` before
     listen(), unless these are None.
     """
     with server.socket() as listener, client.socket() as sender:
-        for end, value in ((listener, peer_wish), (sender, wish)):
+        for end, value in ((listener, peer_request), (sender, request)):
             end.settimeout(30)
             if value is not None:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, value)

@@ -88,7 +88,7 @@ class PathMtu(Result[PathMtuVariant]):
     path_mtu_bytes: int  #: MTU of the narrow hop
 
 
-Name = Literal["ICMP tells", "black hole", "TCP_MAXSEG", "always probe", "probe in doubt"]
+Name = Literal["ICMP arrives", "black hole", "TCP_MAXSEG", "always probe", "probe after timeouts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class _Plan:
 def _plans(announced: int, most: int) -> Mapping[Name, _Plan]:
     sysctl = "sysctl net.ipv4.tcp_mtu_probing"
     return {
-        "ICMP tells": _Plan(icmp=True),
+        "ICMP arrives": _Plan(icmp=True),
         "black hole": _Plan(patience_s=_HOLE_PATIENCE_S),
         "TCP_MAXSEG": _Plan(
             maxseg_bytes=announced,
@@ -111,7 +111,7 @@ def _plans(announced: int, most: int) -> Mapping[Name, _Plan]:
             patience_s=_PATIENCE_S if announced <= most else _HOLE_PATIENCE_S,
         ),
         "always probe": _Plan(probing=2, fix=f"{sysctl}=2"),
-        "probe in doubt": _Plan(probing=1, fix=f"{sysctl}=1", patience_s=_PROBING_PATIENCE_S),
+        "probe after timeouts": _Plan(probing=1, fix=f"{sysctl}=1", patience_s=_PROBING_PATIENCE_S),
     }
 
 

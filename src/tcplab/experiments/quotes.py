@@ -28,7 +28,7 @@ from tcplab.models import Peer, message_cost
 from tcplab.programs import QuotesResult
 from tcplab.programs import quotes as run_program
 
-QuoteMode = Literal["two", "two+nodelay", "single", "two, batch", "single, batch"]
+QuoteMode = Literal["two", "two+nodelay", "single", "two+batch", "single+batch"]
 Server = Literal["linux", "delaying"]
 
 _TWO_PUBLISHED_PER_S: Final = 5
@@ -45,7 +45,7 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
 
     @property
     def label(self) -> str:
-        return self.mode.replace("batch", f"batch {self.result.batch}")
+        return self.mode.replace("+batch", f", batch {self.result.batch}")
 
     quotes_per_s = computed(lambda case: case.result.quotes_per_s, "quotes/s", ",.0f")
 

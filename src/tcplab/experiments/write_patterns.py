@@ -59,15 +59,19 @@ def _parse_pattern(word: str) -> tuple[int, ...]:
 
 
 Patterns: TypeAlias = Annotated[
-    Sequence[Annotated[Sequence[int], Spelled(_parse_pattern, "4+100")]],
-    "sizes of the writes of a message, joined by +, 65536 bytes in all",
+    Sequence[
+        Annotated[
+            Sequence[int], Spelled(_parse_pattern, "4+100", lambda sizes: "+".join(map(str, sizes)))
+        ]
+    ],
+    "sizes of the writes of a message, joined by +, at most 65536 bytes in all",
 ]
 
 
 @experiment("write-patterns")
 def measure(
     patterns: Patterns = DEFAULT_PATTERNS,
-    messages: Annotated[int, Between(1, 1000), "messages per pattern, after three others"] = 5,
+    messages: Annotated[int, Between(1, 1000), "messages per pattern, after three to warm up"] = 5,
     nodelay: Annotated[bool, "set TCP_NODELAY on the sender"] = False,
 ) -> Result[Pattern]:
     """Make a few writes in a row, and show which segments leave and when the last byte arrives.

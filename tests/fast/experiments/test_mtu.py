@@ -60,24 +60,22 @@ def test_tables_of_loopback_and_wire_have_their_own_columns(sweep: mtu.Mtu) -> N
 
 
 def test_maxseg_differs_before_and_after_connect() -> None:
-    answers = maxseg.measure(
-        ["an Ethernet", "a wish of 1000", "localhost", "jumbo card, Ethernet in the middle"]
-    )
+    answers = maxseg.measure(["Ethernet", "request 1000", "localhost", "jumbo card over Ethernet"])
     sizes = {
         answer.name: (answer.before_bytes, answer.connected_bytes) for answer in answers.variants
     }
     assert sizes == {
-        "an Ethernet": (536, 1448),
-        "a wish of 1000": (1000, 988),
+        "Ethernet": (536, 1448),
+        "request 1000": (1000, 988),
         "localhost": (536, 32_741),
-        "jumbo card, Ethernet in the middle": (536, 8948),
+        "jumbo card over Ethernet": (536, 8948),
     }
     ends = {answer.name: answer.end_bytes for answer in answers.variants}
     assert 32_741 < ends.pop("localhost") <= 65_483
     assert list(ends.values()) == [1448, 988, 1448]
-    wish = answers["a wish of 1000"]
-    assert (wish.syn_bytes, wish.peer_syn_bytes) == (1000, 1460)
-    assert answers["jumbo card, Ethernet in the middle"].sent_bytes == 8948
+    request = answers["request 1000"]
+    assert (request.syn_bytes, request.peer_syn_bytes) == (1000, 1460)
+    assert answers["jumbo card over Ethernet"].sent_bytes == 8948
 
 
 def test_black_hole_stops_large_segments_and_each_fix_works() -> None:

@@ -76,8 +76,8 @@ def test_over_one_connection_the_quote_carries_the_ack(asked: quotes.Quotes) -> 
 
 
 def test_a_batch_of_five_stalls_as_often_and_carries_five_times_as_much() -> None:
-    ways: list[quotes.QuoteMode] = ["two", "two, batch", "single", "single, batch"]
+    ways: list[quotes.QuoteMode] = ["two", "two+batch", "single", "single+batch"]
     mine = quotes.measure(60, batch=5, rtt_ms=0, variants=ways, servers=["delaying"])
     per_s = {way: mine[way, "delaying"].result.quotes_per_s for way in ways}
-    assert per_s["two, batch"] == pytest.approx(5 * per_s["two"], rel=0.3)
-    assert per_s["single, batch"] > 3 * per_s["single"]
+    assert per_s["two+batch"] == pytest.approx(5 * per_s["two"], rel=0.3)
+    assert per_s["single+batch"] > 3 * per_s["single"]

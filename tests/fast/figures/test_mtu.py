@@ -14,7 +14,7 @@ def case(name: str, *, finished: bool, fix: str = "") -> PathMtuVariant:
         SentSegment(0.002 * 1.5**i, size, size + 52, size + 52 <= 1200, i >= 10)
         for i, size in enumerate(sizes)
     ]
-    icmp = [0.03] if name == "ICMP tells" else []
+    icmp = [0.03] if name == "ICMP arrives" else []
     mtu_bytes = 1200 if icmp else None
     after_ms = 3.2 if finished else 2000
     return PathMtuVariant(name, finished, "", sent, 0, after_ms, icmp, mtu_bytes, 10, fix)
@@ -22,7 +22,7 @@ def case(name: str, *, finished: bool, fix: str = "") -> PathMtuVariant:
 
 def paths() -> PathMtu:
     cases = [
-        case("ICMP tells", finished=True),
+        case("ICMP arrives", finished=True),
         case("black hole", finished=False),
         case("TCP_MAXSEG", finished=True, fix="setsockopt TCP_MAXSEG 1160"),
         case("always probe", finished=True, fix="sysctl net.ipv4.tcp_mtu_probing=2"),
@@ -34,10 +34,10 @@ def test_dropped_segments_have_their_own_mark() -> None:
     picture = figures.path_mtu(paths())
     assert_readable(picture)
     assert picture.title == (
-        "All data gets through in the case 'ICMP tells', but the transfer never ends in the case"
+        "All data gets through in the case 'ICMP arrives', but the transfer never ends in the case"
         " 'black hole'"
     )
-    assert picture.note == "ICMP tells: after 3.20 ms · black hole: 10 packets dropped"
+    assert picture.note == "ICMP arrives: after 3.20 ms · black hole: 10 packets dropped"
     [axes] = picture.figure.axes
     marks = {line.get_label(): line.get_marker() for line in axes.lines}
     assert marks["segment that fits MTU 1200"] == "o"

@@ -43,18 +43,18 @@ def test_segments_of_an_mtu_with_and_without_offload_and_on_a_wire() -> None:
 def test_maxseg_is_right_only_on_an_ethernet() -> None:
     answers = maxseg.measure()
     assert {answer.name: answer.verdict for answer in answers.variants} == {
-        "an Ethernet": "true",
-        "a wish of 1000": "true",
-        "the peer's wish of 1000": "true",
-        "a wish of 9000": "true, wish ignored",
+        "Ethernet": "true",
+        "request 1000": "true",
+        "peer requests 1000": "true",
+        "request 9000": "true, request ignored",
         "localhost": "too low",
-        "jumbo card, Ethernet in the middle": "too high",
+        "jumbo card over Ethernet": "too high",
     }
 
 
 def test_maxseg_runs_the_variants_that_are_asked_for() -> None:
-    (answer,) = maxseg.measure(["a wish of 9000"]).variants
-    assert (answer.name, answer.set_bytes, answer.connected_bytes) == ("a wish of 9000", 9000, 1448)
+    (answer,) = maxseg.measure(["request 9000"]).variants
+    assert (answer.name, answer.set_bytes, answer.connected_bytes) == ("request 9000", 9000, 1448)
 
 
 def test_a_capture_is_behind_gso_and_gro_and_before_tso() -> None:
@@ -77,7 +77,7 @@ def test_a_capture_is_behind_gso_and_gro_and_before_tso() -> None:
 
 
 def test_icmp_reports_the_path_mtu_and_a_probe_finds_it() -> None:
-    informed, probed = path_mtu.measure(variants=["ICMP tells", "always probe"]).variants
+    informed, probed = path_mtu.measure(variants=["ICMP arrives", "always probe"]).variants
     assert informed.icmp_mtu_bytes == 1200
     assert informed.dropped == sum(not segment.fits for segment in informed.sent) >= 1
     assert probed.icmp_mtu_bytes is None

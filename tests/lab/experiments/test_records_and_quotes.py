@@ -36,7 +36,7 @@ def test_records_are_counted_and_unbuffered_ones_kept() -> None:
 
 @pytest.mark.needs_lab
 def test_each_quote_and_request_is_in_the_capture() -> None:
-    result = quotes.measure(count=12, batch=4, variants=["two", "single, batch"])
+    result = quotes.measure(count=12, batch=4, variants=["two", "single+batch"])
     rows = result.rows()
     assert [(row["variant"], row["server"], row["exchanges"]) for row in rows] == [
         ("two", "linux", 12),

@@ -58,7 +58,7 @@ class Forgotten(Result[Waited]):
 
 @experiment("forgotten-cork")
 def measure_forgotten(
-    rtts_ms: Annotated[Sequence[float], Between(0, 500, "ms"), "RTTs of the link"] = (
+    rtts_ms: Annotated[Sequence[float], Between(0, 500, "ms"), "round-trip times of the link"] = (
         0,
         20,
         60,
