@@ -43,7 +43,7 @@ def unknown(value: object, known: Iterable[str]) -> str:
     """Return the message that a name is not known, with the known names and any similar one."""
     names = tuple(known)
     near = difflib.get_close_matches(str(value), names, 1)
-    advice = f"did you mean {near[0]}? There are" if near else "use one of"
+    advice = f"did you mean {near[0]}? Use one of" if near else "use one of"
     return f"{value!r} is not known; {advice} {', '.join(names)}"
 
 

@@ -122,7 +122,7 @@ def class_predictions(paths: Iterable[Path]) -> ClassPredictions:
     """
     files = list(dict.fromkeys(path for place in paths for path in _files(place)))
     if not files:
-        raise ParameterError("no file *predictions*.json; learners have it in lessons/")
+        raise ParameterError("no file matches *predictions*.json; learners have it in lessons/")
     top = Path(os.path.commonpath([path.absolute().parent for path in files]))
     by_learner: dict[str, dict[tuple[str, str, str], float | None]] = {}
     left_out = {}

@@ -34,7 +34,7 @@ def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
     except OSError as error:
         raise LabError(
             f"TCPLAB_INSTRUMENT={directory} cannot be used ({error.strerror}); the administrator"
-            f" makes it with: install -d -m 755 {directory}"
+            f" can create it with: install -d -m 755 {directory}"
         ) from None
     try:
         try:

@@ -87,7 +87,7 @@ def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged
         with _writing(sender, end_s):
             _read(receiver, sender, end_s - duration_s / 2, arrived, held)
     if not arrived:
-        raise LabError("no record arrived in the second half of the run")
+        raise LabError("no record arrived in the second half of the run; run it for longer")
     took_s = arrived[-1][0] - arrived[0][0]
     ages_ms = sorted(age_ms for _time, age_ms in arrived)
     unsent = statistics.median(unsent for unsent, _flight in held)

@@ -55,7 +55,7 @@ def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
     listed = list(parts)
     total = sum(weight for weight, _ in listed)
     if not listed or not math.isclose(total, 1, abs_tol=1e-9):
-        raise ValueError(f"the weights sum up to {total:g}; they must sum up to 1")
+        raise ValueError(f"the weights add up to {total:g}; they must add up to 1")
     failed = [verdict.message for _, verdict in listed if not verdict.passed]
     passed = [verdict.message for _, verdict in listed if verdict.passed]
     message = " ".join(text for text in [*failed, *passed] if text)

@@ -136,7 +136,7 @@ def _visible_paths() -> list[Path]:
         if Path.home().is_relative_to(path) and path != Path("/usr"):
             raise SandboxError(
                 f"no sandbox: Python or the course is installed in {path} itself, so that a"
-                " submission that sees Python would see your home; install them in a folder below"
+                " submission that sees Python would see your home; install them in a subfolder"
             )
         inside = any(path.is_relative_to(place) for place in [*shown, Path("/usr")])
         if not inside:

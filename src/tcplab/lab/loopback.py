@@ -70,8 +70,8 @@ class Loopback(Network):
 
     def spare_address(self, _host: Host) -> str:
         raise LabError(
-            "Loopback has no address that the real machine's kernel does not answer for;"
-            " send custom packets in a Lab()"
+            "custom packets need an address for which no kernel answers, and Loopback has none;"
+            " use Lab()"
         )
 
     def open_file(self, _host: Host, path: str, flags: int) -> IO[bytes]:

@@ -318,7 +318,7 @@ class _PcapngReader:
             self._begin_section()
             kind, length = self._unpack("II", 0)
         if length % 4 or not _FIXED_BYTES.get(kind, 12) <= length <= MAX_BLOCK_BYTES:
-            raise _Damage(f"at a block whose length, {length}, cannot be")
+            raise _Damage(f"at a block with the impossible length {length}")
         if length > left:
             raise _Damage("in the middle of a block")
         if self._unpack("I", length - 4) != (length,):

@@ -141,7 +141,7 @@ class Text:
     def check(self, value: Any) -> str:
         """Return the value without spaces at its ends, or raise ParameterError."""
         if not isinstance(value, str):
-            raise ParameterError(f"{self.name}={value!r}: give a text")
+            raise ParameterError(f"{self.name}={value!r} must be a text")
         if len(value) > MOST_CHARACTERS:
             raise ParameterError(
                 f"{self.name} has {len(value)} characters; at most {MOST_CHARACTERS}"

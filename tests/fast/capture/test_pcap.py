@@ -219,10 +219,10 @@ def test_a_file_cut_at_any_byte_gives_the_packets_before(capture_file: Path, for
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (struct.pack("<III", 6, 4_000_000_000, 0), "length, 4000000000, cannot be"),
-        (struct.pack("<III", 6, 33, 0), "length, 33, cannot be"),
-        (struct.pack("<III", 6, 0, 0), "length, 0, cannot be"),
-        (struct.pack("<III", 6, 8, 0), "length, 8, cannot be"),
+        (struct.pack("<III", 6, 4_000_000_000, 0), "impossible length 4000000000"),
+        (struct.pack("<III", 6, 33, 0), "impossible length 33"),
+        (struct.pack("<III", 6, 0, 0), "impossible length 0"),
+        (struct.pack("<III", 6, 8, 0), "impossible length 8"),
         (forge.enhanced(Frame(b"x"))[:-4] + b"\0\0\0\1", "two lengths differ"),
         (forge.enhanced(Frame(b"x", interface=3)), "interface 3, which was not described"),
         (forge.enhanced(Frame(b"x", interface=2**32 - 1)), "interface 4294967295"),

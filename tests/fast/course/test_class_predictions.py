@@ -141,7 +141,7 @@ def test_link_and_what_is_no_number_are_passed_over(tmp_path: Path) -> None:
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="no such file or folder"):
         class_predictions([tmp_path / "nowhere"])
-    with pytest.raises(ParameterError, match=r"no file \*predictions\*.json; learners"):
+    with pytest.raises(ParameterError, match=r"no file matches \*predictions\*.json; learners"):
         class_predictions([tmp_path])
     with pytest.raises(
         ParameterError, match="no predictions: lesson '99' is not known; use one of small-writes"

@@ -60,12 +60,12 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
         (["segments", __file__], 1, "test_cli.py: not a capture"),
         (["segments", "x", "--json", "--csv"], 2, "tcplab: --json --csv: give one"),
         (["run", "xyz"], 2, "'xyz' is not known; use one of any-command, "),
-        (["run", "small-write"], 2, "'small-write' is not known; did you mean small-writes? Th"),
-        (["run", "small-writes", "--mesages=3"], 2, "did you mean --messages? There are -h, "),
-        (["doctro"], 2, "'doctro' is not known; did you mean doctor? There are doctor, ready, "),
+        (["run", "small-write"], 2, "'small-write' is not known; did you mean small-writes? Use"),
+        (["run", "small-writes", "--mesages=3"], 2, "did you mean --messages? Use one of -h, "),
+        (["doctro"], 2, "'doctro' is not known; did you mean doctor? Use one of doctor, ready, "),
         (["demo", "small-write"], 2, "demo 'small-write' is not known; did you mean small-writes?"),
         (["study", "small-write"], 2, "problem set 'small-write' is not known; did you mean small"),
-        (["study", "small-writes", "q11"], 2, "'q11' is not known; did you mean q1? There are q1"),
+        (["study", "small-writes", "q11"], 2, "'q11' is not known; did you mean q1? Use one of q1"),
     ],
 )
 def test_usage_errors_are_one_line(

@@ -105,7 +105,7 @@ def test_stored_answer_counts_when_the_cell_is_fresh_again(tmp_path: Path) -> No
         ({"writev": "dunno"}, "writev='dunno' must be a number of at least 0; write \"skip\" to"),
         (
             {"writef": 1},
-            "question 'writef' is not known; did you mean writev[?] There are d",
+            "question 'writef' is not known; did you mean writev[?] Use one of d",
         ),
     ],
 )

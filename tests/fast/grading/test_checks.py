@@ -135,7 +135,7 @@ def test_equal_parts_weigh_the_same() -> None:
     good, bad = Verdict(1, "good."), Verdict(0, "bad.")
     assert equal_parts([good, bad, good]) == Verdict(0.6667, "bad. good. good.")
     assert equal_parts([good] * 7).passed
-    with pytest.raises(ValueError, match="sum up to 0"):
+    with pytest.raises(ValueError, match="add up to 0"):
         equal_parts([])
 
 
@@ -144,7 +144,7 @@ def test_combine_weighs_each_part() -> None:
     assert combine([(0.5, good), (0.5, bad)]) == Verdict(0.5, "bad. good.")
     assert combine([(0.5, good), (0.5, open_)]).share is None
     assert combine([(1 / 3, good), (2 / 3, good)]).passed
-    with pytest.raises(ValueError, match=r"sum up to 0.5; they must sum up to 1"):
+    with pytest.raises(ValueError, match=r"add up to 0.5; they must add up to 1"):
         combine([(0.5, good)])
     with pytest.raises(ValueError, match="share=2"):
         Verdict(2, "")

@@ -47,7 +47,7 @@ def test_a_line_of_text_is_taken_without_the_spaces_around_it() -> None:
     assert line.check("  curl -s x ") == "curl -s x"
     assert line.say("curl") == "Client: curl"
     for value, message in (
-        (7, "client=7: give a text"),
+        (7, "client=7 must be a text"),
         ("7", "7: give words"),
         (2001 * "x", "client has 2001 characters; at most 2000"),
     ):

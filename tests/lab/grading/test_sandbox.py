@@ -178,7 +178,7 @@ def test_failed_copy_is_not_the_commands_end(tmp_path: Path) -> None:
 
 def test_python_in_the_home_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", sys.prefix)
-    with pytest.raises(SandboxError, match="would see your home; install them in a folder below"):
+    with pytest.raises(SandboxError, match="would see your home; install them in a subfolder"):
         sandbox.run(["/bin/true"])
 
 

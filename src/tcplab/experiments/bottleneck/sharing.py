@@ -231,7 +231,8 @@ def _flow(
     moments = [moment for moment in moments if moment.time_s <= duration_s]
     if len(moments) < 10:
         raise LabError(
-            f"only {len(moments)} samples of TCP_INFO in {duration_s:g} s: the machine is too busy"
+            f"only {len(moments)} samples of TCP_INFO in {duration_s:g} s: the machine is too busy;"
+            " run it again"
         )
     return Flow(name, result.source.options.congestion or "", rtt_ms, moments)
 

@@ -167,4 +167,4 @@ class SendFiles(Result[Transfer]):
         for transfer in self.variants:
             if transfer.plan.name == name and file_mb in (None, transfer.plan.file_mb):
                 return transfer
-        raise KeyError(f"{name}, {file_mb} MB")
+        raise KeyError(f"{name} with {file_mb} MB was not measured")
