@@ -108,7 +108,7 @@ MUTANTS = {
         breaks="a connection is open before its data arrives, and stays open afterwards",
     ),
     "mib-for-mb": Mutant(17.0, files={"meter.c": [("/ 1e6;", "/ (1 << 20);")]}),
-    "says-what-it-was-told": Mutant(
+    "prints-a-constant": Mutant(
         13.0,
         files={
             "meter.c": [

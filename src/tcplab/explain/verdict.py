@@ -153,7 +153,7 @@ class _Judge:
         return self._fault(
             "forgotten-cork",
             share,
-            "a cork that nobody pulls",
+            "a cork that is never pulled",
             f"{self._writes('forgotten-cork')}, and the last bytes leave when the retransmission"
             f" timer ends the cork (TCP_CORK or MSG_MORE){self._usual_wait('forgotten-cork')}",
             "clear TCP_CORK after the last write of each message, or omit MSG_MORE"

@@ -192,7 +192,7 @@ def _copy_all(
             staged.flags.append(file.refusal)
             continue
         if taken == MAX_FILES:
-            staged.flags.append(f"too-many-files: from {_quoted(file.name)} on")
+            staged.flags.append(f"too-many-files: {_quoted(file.name)} and all after it")
             break
         most = MAX_NOTEBOOK_BYTES if _is_notebook(file.name) else min(MAX_FILE_BYTES, space)
         if file.size > most:

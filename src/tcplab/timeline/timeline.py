@@ -338,7 +338,7 @@ def _release(timeline: Timeline, segment: Segment) -> str:
 
 
 def _ack(timeline: Timeline, ack: Ack) -> str:
-    carrier = f", which came with {count_bytes(ack.payload_bytes)} of its own" * bool(
+    carrier = f", which came with {count_bytes(ack.payload_bytes)} of data" * bool(
         ack.payload_bytes
     )
     if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:

@@ -13,6 +13,7 @@ import json
 import re
 import tokenize
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,19 @@ PROSE = sorted(
         ROOT / "start.ipynb",
     ]
 )
+#: Texts without code cells or docstrings, of which people read all or most.
+PLAIN = [
+    ROOT / "Makefile",
+    *(path for folder in ("src", "solutions") for path in sorted((ROOT / folder).rglob("*.toml"))),
+    *(
+        path
+        for folder in ("deploy", "tools", "web")
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.is_file() and path not in {*CODE, *PROSE} and "__pycache__" not in path.parts
+    ),
+]
+#: Folders whose strings are headings, help texts and messages. Elsewhere, most strings are data.
+SHOWN = [ROOT / "src", ROOT / "solutions"]
 CEILINGS = DATA / "language.json"
 
 #: Maps each unwanted pattern to what to write instead, in code and text alike.
@@ -88,14 +102,22 @@ def _no_code(text: str) -> str:
 
 @functools.cache
 def sentences(path: Path) -> list[tuple[str, bool]]:
-    """Return the docstrings and comments of a source file, and whether each is a comment."""
+    """Return the docstrings, comments and strings of a file, and whether each is a comment.
+
+    Only the strings of the folders SHOWN are returned.
+    """
     text = path.read_text()
+    if path in PLAIN:
+        return [(text, False)]
     if path.suffix != ".py":
         matches = re.findall(r"/\*(.*?)\*/|//([^\n]*)", text, re.DOTALL)
         return [(re.sub(r"\s+\*?\s*", " ", one or other).strip(), True) for one, other in matches]
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    every = list(ast.walk(ast.parse(text)))
+    nodes = [node for node in every if isinstance(node, kinds)]
     documented = [(_no_code(ast.get_docstring(node) or ""), False) for node in nodes]
+    if any(map(path.is_relative_to, SHOWN)):
+        documented += [(string, False) for string in _strings(every)]
     comments: list[tuple[str, bool]] = []
     last = -1
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -108,9 +130,21 @@ def sentences(path: Path) -> list[tuple[str, bool]]:
     return documented + comments
 
 
+def _strings(nodes: list[ast.AST]) -> Iterator[str]:
+    """Yield the strings of a program except docstrings. In an f-string, each value is "code"."""
+    joined = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
+    inner = {id(part) for parts in joined for part in parts}
+    inner |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    joined += [[node] for node in nodes if isinstance(node, ast.expr) and id(node) not in inner]
+    for parts in joined:
+        values = [getattr(part, "value", None) for part in parts]
+        if any(isinstance(value, str) for value in values):
+            yield "".join(value if isinstance(value, str) else "code" for value in values)
+
+
 def findings(path: Path) -> Counter[str]:
     """Count how often a file breaks each rule. Marks over the limit are counted per 1,000 words."""
-    texts = sentences(path) if path in CODE else [(prose(path), False)]
+    texts = [(prose(path), False)] if path in PROSE else sentences(path)
     counts = Counter(
         rule
         for text, _ in texts
@@ -130,7 +164,9 @@ def findings(path: Path) -> Counter[str]:
 
 
 def excess() -> dict[str, dict[str, int]]:
-    every = {path.relative_to(ROOT).as_posix(): findings(path) for path in each([*CODE, *PROSE])}
+    every = {
+        path.relative_to(ROOT).as_posix(): findings(path) for path in each([*CODE, *PLAIN, *PROSE])
+    }
     return {name: dict(counts) for name, counts in every.items() if counts}
 
 
@@ -143,7 +179,7 @@ def ceilings() -> dict[str, dict[str, int]]:
 def texts() -> dict[Path, str]:
     sets = ROOT / "solutions"
     pages = [path for path in PROSE if not path.is_relative_to(sets)]
-    return {path: path.read_text() for path in [*CODE, *pages]}
+    return {path: path.read_text() for path in [*CODE, *PLAIN, *pages]}
 
 
 @pytest.mark.parametrize("pattern", UNWANTED)
@@ -187,9 +223,18 @@ def test_no_file_breaks_a_rule_of_style_more_often_than_before() -> None:
 )
 def test_each_rule_matches_its_examples_only(text: str, rule: str | None, tmp_path: Path) -> None:
     (path := tmp_path / "a.py").write_text(text + "\n")
-    CODE.append(path)
     assert list(findings(path)) == ([rule] if rule else [])
-    CODE.remove(path)
+
+
+def test_rules_apply_to_the_strings_and_plain_texts_that_people_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path := tmp_path / "a.py").write_text('x = "nobody", f"{y} told {z}"\n')
+    monkeypatch.setattr("tests.fast.course.test_language.SHOWN", [tmp_path])
+    assert findings(path) == {"nobody": 1, "told": 1}
+    (path := tmp_path / "a.toml").write_text('reason = "somebody"\n')
+    monkeypatch.setattr("tests.fast.course.test_language.PLAIN", [path])
+    assert findings(path) == {"somebody": 1}
 
 
 def test_marks_of_prose_are_counted_per_thousand_words(tmp_path: Path) -> None:
