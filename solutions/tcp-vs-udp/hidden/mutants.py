@@ -68,7 +68,7 @@ MUTANTS = {
             "q8_packets = [bytes(packet).hex() for packet in packets]"
         },
     ),
-    "nobody-looks-at-checksums": Mutant(
+    "checksums-not-verified": Mutant(
         17.0,
         then={
             "q8-answer": "q8_packets = [bytes(IP() / UDP(chksum=0) / packet.load).hex() for packet"
