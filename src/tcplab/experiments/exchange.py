@@ -40,8 +40,6 @@ KeepSegments: TypeAlias = Annotated[
 
 
 class _Report(Protocol):
-    """The report of a pair of programs, one of which sends over TCP."""
-
     @property
     def options(self) -> SocketOptions:
         """The options of the sender's socket."""

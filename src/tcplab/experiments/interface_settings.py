@@ -22,8 +22,8 @@ _MAX_LO_MTU: Final = 65_536
 _SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
 
 
-def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
-    """Return work(IPRoute) with a netlink socket of `host`, or of this machine if that is None.
+def with_route_socket(host: Host, work: Callable[[Any], T]) -> T:
+    """Return work(IPRoute) with a netlink socket of the host.
 
     The work is done in a thread, because pyroute2 runs an event loop, and a notebook's thread has
     one already.
@@ -32,8 +32,7 @@ def with_route_socket(host: Host | None, work: Callable[[Any], T]) -> T:
     def run() -> T:
         from pyroute2 import IPRoute
 
-        create = socket.socket if host is None else host.socket
-        netlink = create(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
+        netlink = host.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
         with netlink, IPRoute(fileno=netlink.detach()) as kernel:
             return work(kernel)
 

@@ -41,10 +41,7 @@ class Lossy(
     retransmissions: int = column("retransmissions", ",d")
 
 
-class LossRates(Result[Lossy]):
-    """Transfers with several congestion controls over several paths."""
-
-    rate_mbit: float
+LossRates: TypeAlias = Result[Lossy]
 
 
 def _path(word: str) -> tuple[float, float]:
@@ -93,7 +90,7 @@ def measure(
         },
         lambda lab, case: _lossy(lab, *case, rate_mbit, duration_s),
     )
-    return LossRates(variants, origins[0], rate_mbit)
+    return Result(variants, origins[0])
 
 
 def _lossy(

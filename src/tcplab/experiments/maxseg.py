@@ -118,6 +118,5 @@ def ask_maxseg(
 
 
 def _largest_and_syn(capture: Capture, sender: Sender) -> tuple[int, int]:
-    """Return the largest payload in a segment of `sender`, and the MSS option in its SYN."""
     sent = capture.segments.sent_by(sender)
     return int(sent["payload_bytes"].max()), int(sent["mss"].max())

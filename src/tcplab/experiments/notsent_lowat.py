@@ -107,7 +107,6 @@ def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged
 
 @contextmanager
 def _writing(sender: socket.socket, end_s: float) -> Iterator[None]:
-    """Write records in a thread until `end_s`. Each begins with the time of its write."""
 
     def write() -> None:
         while (now_s := time.monotonic()) < end_s:

@@ -295,9 +295,11 @@ def _decode_rows(of: str, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
 
 
 def _made(cls: Any, fields: Mapping[str, Any]) -> Any:
-    """Create an object of the class, without values for quantities that the class now computes."""
-    computed = getattr(cls, "derived_quantities", ())
-    return cls(**{name: value for name, value in fields.items() if name not in computed})
+    """Create an object of the class, without values of fields that the class no longer has."""
+    if dataclasses.is_dataclass(cls):
+        known = {field.name for field in dataclasses.fields(cls)}
+        fields = {name: value for name, value in fields.items() if name in known}
+    return cls(**fields)
 
 
 def _rows(stored: Any) -> SegmentArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -150,11 +150,7 @@ class Sized(Variant):
     model_mbit = computed(lambda case: 8e-3 * case.data_bytes / case.model_ms, "model", ".1f")
 
 
-class Sizes(Result[Sized]):
-    """Transfers of several sizes."""
-
-    rtt_ms: float
-    rate_mbit: float
+Sizes: TypeAlias = Result[Sized]
 
 
 @experiment("transfer-sizes")
@@ -179,7 +175,7 @@ def measure_sizes(
         transfers, done = one_by_one(
             "transfer-sizes", sizes, lambda size: _sized(lab, size, rtt_ms, rate_mbit)
         )
-        return Sizes(transfers, provenance(lab, **done), rtt_ms, rate_mbit)
+        return Result(transfers, provenance(lab, **done))
 
 
 def _sized(lab: Lab, data_bytes: int, rtt_ms: float, rate_mbit: float) -> Sized:

@@ -76,7 +76,6 @@ def _wait_until_full(receiver: socket.socket) -> None:
 
 
 def _openings(segments: SegmentArray) -> list[int]:
-    """Return the windows that the receiver offered directly after a window of zero."""
     acks = segments.acks("server")
     windows = acks["window"].astype(int) << acks["window_shift"].astype(int)
     after_zero = (windows[:-1] == 0) & (windows[1:] > 0)

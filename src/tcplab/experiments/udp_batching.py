@@ -123,7 +123,6 @@ def _methods(network: Network, count: int, datagram_bytes: int) -> Mapping[str, 
 
 
 def _batch(datagram_bytes: int) -> int:
-    """Return the number of datagrams that fit in one call with UDP_SEGMENT."""
     return min(_MAX_BATCH, _MAX_DATAGRAM_BYTES // datagram_bytes)
 
 

@@ -111,7 +111,6 @@ def _send_message(client: socket.socket, server: socket.socket, writes: Sequence
 
 
 def _last_message(sizes: list[int], total: int) -> tuple[int, ...]:
-    """Return the last segments that together carry one message of `total` bytes."""
     last: list[int] = []
     while sizes and sum(last) < total:
         last.insert(0, sizes.pop())

@@ -99,7 +99,6 @@ def _name(flow: Flow, run: Shared) -> str:
 
 
 def _finding(variant: Bloat | Race) -> tuple[str, str]:
-    """Return the title and the note of a variant's figure."""
     if isinstance(variant, Race):
         title = "The flow with the longest round trip gets nothing"
         if variant.far_mbit:

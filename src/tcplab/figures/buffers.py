@@ -157,7 +157,6 @@ def zero_window(result: ZeroWindow) -> Picture:
 
 
 def _note(axes: Axes, words: str, x: float, height: float, colour: str) -> None:
-    """Write a label to the right of a vertical line, at a share of the axes' height."""
     at: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
     axes.annotate(words, (x, height), (6, 0), color=colour, bbox=style.ON_WHITE, zorder=6, **at)
 

@@ -36,7 +36,6 @@ def cork_scenarios(result: Scenarios) -> Picture:
 
 
 def _scenarios_finding(result: Scenarios) -> tuple[str, str]:
-    """Return the title and the note of the scripts' figure."""
     pairs = [(variant, segment) for variant in result.variants for segment in variant.segments()]
     late = [pair for pair in pairs if pair[1].reason is Reason.CORK_TIMEOUT]
     note = f"{count(len(pairs), 'segment')} of {count(len(result.variants), 'script')}"

@@ -71,7 +71,6 @@ def symptom(case: Diagnosis) -> Picture:
 
 
 def _part(case: Diagnosis) -> slice:
-    """Return the slice of rows, from the middle of the run, that is drawn."""
     import numpy as np
 
     rows = case.segments

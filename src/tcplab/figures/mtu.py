@@ -60,7 +60,6 @@ def _case_name(case: PathMtuVariant) -> str:
 
 
 def _path_finding(result: PathMtu) -> tuple[str, str]:
-    """Return the title and the note of the figure of the cases."""
     done = [variant for variant in result.variants if variant.finished]
     stuck = [variant for variant in result.variants if not variant.finished]
     titles, notes = [], []

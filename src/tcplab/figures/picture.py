@@ -89,7 +89,6 @@ class Picture:
         return page.markup(self.title, image, self.alt, self._notes())
 
     def _svg(self) -> str:
-        """Return the drawing as SVG without title and note, which a page shows separately."""
         data = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         texts = [text for text in self.figure.texts if text.get_gid() in (_TITLE, _NOTE)]

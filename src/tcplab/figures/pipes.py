@@ -87,7 +87,6 @@ def _name_bars(axes: Axes, chains: Sequence[Chain]) -> None:
 
 
 def _rates_finding(measured: Sequence[Chain]) -> tuple[str, str]:
-    """Return the title and the note of the rates' figure."""
     by_key = {chain.pipeline.key: chain for chain in measured}
     for keys in (("dd-nc", "warm"), ("dd-netcat", "netcat-warm")):
         pair = [by_key[key] for key in keys if key in by_key]
@@ -182,7 +181,6 @@ def count_copies(pipeline: Pipeline) -> str:
 
 
 def _path_finding(chain: Chain, measured: Sequence[Chain]) -> tuple[str, str]:
-    """Return the title and the note of the figure of a byte's path."""
     copies = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte"
     others = [variant for variant in measured if variant is not chain]
     if not others or not chain.median_mb_per_s:
@@ -237,7 +235,6 @@ def _kernel_parts(pipeline: Pipeline) -> list[str]:
 
 
 def _draw_path(axes: Axes, pipeline: Pipeline) -> None:
-    """Draw the kernel's parts, the programs, and a numbered arrow for each copy."""
     stops, parts = list(_stops(pipeline)), _kernel_parts(pipeline)
     path = _Path(axes, len(stops) + len(parts))
     for number, name in enumerate(parts):

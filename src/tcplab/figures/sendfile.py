@@ -121,7 +121,6 @@ def _measured(result: SendFiles) -> list[Transfer]:
 
 
 def _seconds_finding(largest: Sequence[Transfer]) -> tuple[str, str]:
-    """Return the title and the note of the seconds' figure."""
     size = f"{largest[0].plan.file_bytes / 1e6:g} MB"
     seconds = sorted(transfer.wall_s or 0 for transfer in largest)
     times = [f"{each:.3g}" for each in seconds]

@@ -173,8 +173,6 @@ class Diagram:
 
 
 class _Painter:
-    """Draw a view of a timeline as a sequence diagram."""
-
     def __init__(self, axes: Axes, view: View) -> None:
         sender, _, peer = view.timeline.connection.partition(" -> ")
         self.axes = axes

@@ -56,8 +56,6 @@ def handshake(tour: Connection) -> Picture:
 
 @dataclass(frozen=True, slots=True)
 class _Packet:
-    """A packet with its times at client and server, its kind and its label."""
-
     left_ns: int  #: time at the client
     right_ns: int  #: time at the server
     from_client: bool

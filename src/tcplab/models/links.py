@@ -286,7 +286,6 @@ def transfer_flights(
 
 
 def _waits(segments: int, rtt_ms: float, per_segment_ms: float) -> tuple[int, int]:
-    """Return how many times slow start waits before the link is busy, and the segments left."""
     waits = 0
     for cwnd in slow_start_flights(segments)[:-1]:
         if cwnd * per_segment_ms >= rtt_ms + per_segment_ms:

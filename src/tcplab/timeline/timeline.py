@@ -294,7 +294,6 @@ def _predicate(timeline: Timeline, segment: Segment) -> str:
 
 
 def _merged(segment: Segment) -> list[Hold]:
-    """Return the segment's holds, with those for the same reason merged."""
     merged: dict[Reason, Hold] = {}
     for hold in segment.holds:
         before = merged.get(hold.reason)

@@ -26,8 +26,6 @@ _SHORTEST_GAP_NS: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """A segment that was seen at both ends of the link."""
-
     number: int  # index in the segments
     left_ns: int
     arrived_ns: int
@@ -133,7 +131,6 @@ def _hold(
 
 
 def _fits(group: Sequence[_Passage], waited: dict[int, int], rate: float) -> bool:
-    """Return whether a queue at this rate would explain the waits."""
     # Shorter waits are not in the group, so the first segment may have met a short queue.
     free_at = group[0].left_ns + min(waited[group[0].number], 2 * QUEUED_NS)
     for passage in group:

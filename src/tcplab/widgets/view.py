@@ -226,7 +226,6 @@ class PanelView:
         self._is_filling = False
 
     def _show_run(self, now: dict[str, Any] | None) -> None:
-        """Show the picture, numbers and origin of a run, or the text before the first run."""
         spec = self.panel.spec
         self._pictured = now["number"] if now else None
         self.numbers.value = now["table"] if now else ""
@@ -270,7 +269,6 @@ class PanelView:
 
 @functools.lru_cache(maxsize=8)
 def _timeline(name: str, values: tuple[tuple[str, Any], ...]) -> str:
-    """Return the model's timeline for these settings as HTML."""
     from tcplab import figures
 
     timeline = load(name).timeline

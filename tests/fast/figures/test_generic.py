@@ -148,7 +148,7 @@ def test_curves_have_a_look_for_each_group_and_one_model() -> None:
 
 
 def test_nothing_to_draw_is_refused() -> None:
-    empty = bottleneck.RouterBuffers([], {}, 10, 20)
+    empty = bottleneck.RouterBuffers([], {})
     for draw in (draw_bars, figures.draw_curves):
         with pytest.raises(ValueError, match="nothing to draw"):
             draw(empty, "mbit", "used")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
@@ -51,11 +51,7 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
     )  #: median over the flows, including the queue's delay
 
 
-class RouterBuffers(Result[RouterBuffer]):
-    """Router buffers of several sizes, used by several numbers of flows."""
-
-    rate_mbit: float
-    rtt_ms: float
+RouterBuffers: TypeAlias = Result[RouterBuffer]
 
 
 @experiment("router-buffers")
@@ -91,7 +87,7 @@ def measure_router_buffers(
     ]
     runs, origin = share_each("router-buffers", duration_s, cases)
     buffers = [_buffer(*key, run, rate_mbit) for key, run in zip(keys, runs, strict=True)]
-    return RouterBuffers(buffers, origin, rate_mbit, rtt_ms)
+    return Result(buffers, origin)
 
 
 def _buffer(flows: int, bdps: float, packets: int, run: Shared, rate_mbit: float) -> RouterBuffer:

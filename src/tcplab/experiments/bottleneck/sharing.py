@@ -294,7 +294,6 @@ def _send_probes(
 
 @contextmanager
 def _page_server(host: Host, page_bytes: int) -> Iterator[tuple[str, int]]:
-    """Answer one connection after another with a page of this size; yield the server's address."""
     page = bytes(page_bytes)
     stopped = threading.Event()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.buffers.common import held_bytes, send_window, steady_mbit
@@ -16,7 +16,6 @@ from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
-from tcplab.models import goodput_mbyte_s
 from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 from tcplab.tables import Column
 
@@ -40,14 +39,7 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
 
 
-class Held(Result[Holding]):
-    """One send buffer, filled by writes of several sizes."""
-
-    rate_mbit: float
-
-    @property
-    def goodput_mbit(self) -> float:
-        return 8 * goodput_mbyte_s(self.rate_mbit)
+Held: TypeAlias = Result[Holding]
 
 
 @experiment("send-buffer-held")
@@ -87,7 +79,7 @@ def measure_held(
             held = max(map(held_bytes, result.samples))
             granted = result.source.sndbuf_granted_bytes
             holdings.append(Holding(size, granted, held, steady_mbit(result)))
-        return Held(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes), rate_mbit)
+        return Result(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes))
 
 
 # ---- the rule of 3 × MSS -------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.buffers.common import (
@@ -162,10 +162,7 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
     samples: Sequence[Sample]
 
 
-class Autotuning(Result[Tuned]):
-    """Transfers with fixed and with tuned receive buffers, over short and long paths."""
-
-    rate_mbit: float
+Autotuning: TypeAlias = Result[Tuned]
 
 
 @experiment("autotuning")
@@ -198,7 +195,7 @@ def measure_autotuning(
 
         transfers, done = one_by_one("autotuning", pairs, run)
         origin = provenance(lab, rmem_max_bytes=core_limit("rmem_max"), **done)
-        return Autotuning(transfers, origin, rate_mbit)
+        return Result(transfers, origin)
 
 
 def _tuned(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> Tuned:

@@ -6,7 +6,7 @@ import os
 import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, computed, derived, experiment, provenance
@@ -75,11 +75,7 @@ class Message(Variant, heading="method"):
     )
 
 
-class Cork(Result[Message]):
-    """Messages of several writes, sent in several modes."""
-
-    writes_bytes: tuple[int, ...]
-    rtt_ms: float
+Cork: TypeAlias = Result[Message]
 
 
 @experiment("cork")
@@ -106,7 +102,7 @@ def measure(
         measured = [_send(lab, mode, sizes, messages) for mode in variants]
         cpu = min(os.sched_getaffinity(0))
         details = {"writes_bytes": sizes, "messages": messages, "pinned_to_cpu": cpu}
-        return Cork(measured, provenance(lab, **details), sizes, rtt_ms)
+        return Result(measured, provenance(lab, **details))
 
 
 def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int) -> Message:

@@ -346,7 +346,6 @@ class Backup(Diagnosis):
         return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
 
     def _needed_ms(self) -> float:
-        """Return the ms needed for slow start from 10 segments (RFC 6928), then full goodput."""
         left, window, time_ms = self.payload_bytes, 10 * 1448, self.rtt_ms
         while window < min(self.bdp_bytes or 0, left):
             left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms

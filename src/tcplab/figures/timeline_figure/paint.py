@@ -24,8 +24,6 @@ T = TypeVar("T")
 
 
 class _Lane(NamedTuple):
-    """A lane with its name, a description and its height."""
-
     name: str
     about: str
     height: float
@@ -87,8 +85,6 @@ def _lanes(view: View) -> list[_Lane]:
 
 
 class _Painter:
-    """Draw a view of a timeline into axes that use the drawing's units."""
-
     def __init__(self, axes: Axes, view: View, width: float, height: float) -> None:
         self.axes = axes
         self.view = view
@@ -463,7 +459,6 @@ class _Painter:
             self.labels.put(label, [Place(x, self.bottom - 10)], "black")
 
     def _to_scale(self, y: float) -> None:
-        """Draw a thin bar of the waits on a linear time scale."""
         scale = self.view.scale
         self.axes.text(-6, y, "to scale", ha="right", va="center")
         length, width = max(scale.end_ns - scale.start_ns, 1), self.width

@@ -45,13 +45,11 @@ COLUMNS: Final = (
 
 
 def _parts(values: Values) -> dict[str, Any]:
-    """Return the settings as arguments of `pipes.compose`."""
     names = ("source", "sender", "receiver", "block_bytes")
     return {name: values[name] for name in names} | {"wire": values["network"] == "wire"}
 
 
 def _reference(values: Values) -> str:
-    """Return the variant that is measured alternately with the composed one, for comparison."""
     return "wire-netcat" if values["network"] == "wire" else "dd-netcat"
 
 

@@ -48,7 +48,6 @@ def _show(result: Any, job: Job) -> Shown:
 
 
 def _headline(result: Any) -> float | None:
-    """Return how many times as fast sendfile is as read and send, or None if either is missing."""
     read, fast = (result.find(name).mb_per_s for name in ("A: read 4096 + send", "B: sendfile"))
     return None if read is None or fast is None else fast / read
 

@@ -35,8 +35,6 @@ LANES: Final = (
 
 @dataclass(slots=True)
 class _Reading:
-    """The state of the transfer at one moment."""
-
     t: float  # seconds since the transfer's start
     throughput_mbit: float
     cwnd_segments: int
@@ -196,7 +194,6 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
 
 
 def _forecast(values: Values) -> float | None:
-    """Return the link's rate, or the rate that loss allows (Mathis) if that is lower."""
     limits = [values["rate_mbit"]]
     if values["loss_percent"] and values["rtt_ms"]:
         limits.append(
