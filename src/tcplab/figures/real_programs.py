@@ -1,4 +1,4 @@
-"""Draw the figures for the real-programs lesson, on waits, answers, pipelines and deliveries."""
+"""Draw the answers of real programs, with the segments of each write."""
 
 from __future__ import annotations
 
@@ -9,83 +9,21 @@ from tcplab.experiments import table
 from tcplab.experiments.any_command import Commands, Explained
 from tcplab.figures import bars, canvas, style
 from tcplab.figures.bars import beside, within
-from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
-from tcplab.tables import digits, ms
+from tcplab.tables import ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["answers", "waits"]
+__all__ = ["answers"]
 
-#: The styles of causes in tcplab.explain. _SAME maps further causes to these.
-_CAUSES: Final = {
-    "nagle-delayed-ack": Style(style.VERMILION, "///", "Nagle × delayed ACK"),
-    "nagle": Style(style.ORANGE, "//", "Nagle's algorithm"),
-    "forgotten-cork": Style(style.PURPLE, "xx", "a forgotten cork"),
-    "loss": Style(style.BLACK, "||", "lost packets"),
-    "receive-window": Style(style.SKY, "\\\\\\", "the receive window"),
-    "send-buffer": Style(style.YELLOW, "x-", "the send buffer"),
-    "congestion-window": Style(style.GREEN, "++", "the congestion window"),
-    "handshake": Style(style.BLUE, "--", "handshakes"),
-    "in-flight": Style(style.BLUE, "", "on the way"),
-}
-#: A part that is shorter than this share of the longest bar would be invisible.
-_SEEN: Final = 1 / 400
-_PROGRAMS: Final = Style(style.GREY, "", "the programs")
-_SAME: Final = {
-    "fixed-receive-buffer": "receive-window",
-    "fixed-send-buffer": "send-buffer",
-    "round-trips": "in-flight",
-    "new-connections": "handshake",
-    "mtu-black-hole": "loss",
-}
 #: The styles of an answer's writes in order. The last one is for all later writes.
 _WRITES: Final = (
     Style(style.BLUE, "", "first write"),
     Style(style.ORANGE, "//", "second write"),
     Style(style.GREEN, "--", "later writes"),
 )
-
-
-# ---- where the time went -------------------------------------------------------------------------
-
-
-@drawn
-def waits(result: Commands) -> Picture:
-    """Draw the time per message of each run as a bar, with a part for each cause of waiting."""
-    runs = some(result.variants)
-    shortest = _SEEN * max(run.ms_per_message for run in runs)
-    panel = Panel(
-        "ms/message",
-        bars=[[part for part in _parts(run) if part[1] >= shortest] for run in runs],
-        words=[ms(run.ms_per_message) for run in runs],
-        room=1.22,
-    )
-    figure = draw_rows([run.case for run in runs], panel)
-    slow = max(runs, key=lambda run: run.ms_per_message)
-    fast = min(runs, key=lambda run: run.ms_per_message)
-    title, note = f"{slow.case}: {slow.verdict}", slow.explanation.sentence
-    if fast is not slow:
-        times = digits(slow.ms_per_message / fast.ms_per_message, 2)
-        title = f"A message takes {times} times as long with '{slow.case}' as with '{fast.case}'"
-        note = f"{ms(slow.ms_per_message)} or {ms(fast.ms_per_message)} · {slow.verdict}"
-    return Picture(figure, title, table(result), note)
-
-
-def _parts(run: Explained) -> list[tuple[Style, float]]:
-    """Return styles and ms per message, in the order of _CAUSES, for times of at least 1 µs."""
-    total: dict[str, float] = {}
-    for finding in run.explanation.findings:
-        cause = _SAME.get(finding.cause, finding.cause)
-        look = _CAUSES.get(cause, _PROGRAMS)
-        total[look.name] = total.get(look.name, 0.0) + finding.ms / max(run.messages, 1)
-    looks = [*_CAUSES.values(), _PROGRAMS]
-    return [(look, total[look.name]) for look in looks if total.get(look.name, 0) >= 0.001]
-
-
-# ---- an answer -----------------------------------------------------------------------------------
 
 
 @drawn

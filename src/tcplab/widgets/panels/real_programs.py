@@ -13,31 +13,26 @@ from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Valu
 
 _PARAMETERS: Final = declared(any_command.measure).parameters
 _HIGH_MS: Final = 50
-#: Faults for which the panel draws the timeline with the longest waits.
-_DRAWN: Final = ("nagle-delayed-ack", "nagle", "forgotten-cork")
 #: The largest number of connections whose packets get their reasons as comments.
 _COMMENTED: Final = 10
 
 
 def _call(values: Values) -> Call:
     arguments = {name: values[name] for name in ("client", "server", "rtt_ms")}
-    return Call(any_command, arguments, ("print(result.report())", "figures.waits(result)"))
+    worst = "figures.timeline(result.variants[0].explanation.worst())"
+    return Call(any_command, arguments, ("print(result.report())", worst))
 
 
 def _show(result: Any, job: Job) -> Shown:
     [run] = result.variants
     explanation = run.explanation
-    verdict = explanation.verdict
     commented = explanation.conversations[:_COMMENTED]
     job.explained(timeline for one in commented for timeline in one.timelines.values())
-    picture = None
-    if verdict is not None and run.messages:
-        held = verdict.cause in _DRAWN and verdict.kind == "fault"
-        picture = figures.timeline(explanation.worst()) if held else figures.waits(result)
+    drawable = run.messages and any(one.timelines for one in explanation.conversations)
     return Shown.of(
         f"{run.case}, RTT {job.values['rtt_ms']:g} ms",
         run.ms_per_message if run.messages else None,
-        picture,
+        figures.timeline(explanation.worst()) if drawable else None,
         _answer(run),
         result.provenance,
         notes=[*explanation.recorded.notes, *explanation.missing],
