@@ -12,7 +12,7 @@ from tcplab.figures.bars import beside, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import SMALL, TEXT, Line, Style
 from tcplab.models.copies import STAGES
-from tcplab.tables import Table, count, digits
+from tcplab.tables import Table, digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,6 @@ __all__ = ["copy_path", "pipe_cpus", "pipe_rates"]
 
 _HERE: Final = Style(style.BLUE, "", "one machine")
 _WIRE: Final = Style(style.GREEN, "//", "wire of 1 Gbit/s")
-_OTHER: Final = Style(style.GREY, "//", "to compare with")
 _PROGRAMS: Final = (
     Style(style.BLUE, "", "first"),
     Style(style.ORANGE, "//", "second"),
@@ -162,14 +161,13 @@ def _programs(chain: Chain) -> list[str]:
 
 @drawn
 def copy_path(result: Pipes, key: str) -> Picture:
-    """Draw the path of a byte with each of its copies, and the rates of all variants as bars."""
+    """Draw the path of a byte with each of its copies."""
     chain = result[key]
     if not chain.runs:
         raise ValueError(f"{chain.pipeline.name} was not measured: {chain.missing}")
     measured = _measured(result)
-    figure, [axes, rates] = canvas.new_panels([170, 30 + 28 * len(measured)], stacked=True)
+    figure, axes = canvas.new_axes()
     _draw_path(axes, chain.pipeline)
-    _draw_rates(rates, chain, measured)
     title, note = _path_finding(chain, measured)
     return Picture(figure, title, table(result), note)
 
@@ -189,18 +187,6 @@ def _path_finding(chain: Chain, measured: Sequence[Chain]) -> tuple[str, str]:
     other = others[0].pipeline
     title = f"{chain.pipeline.name} is {ratio:.2g} times as fast as {other.shown}"
     return title, f"{copies} · {other.shown}: {count_copies(other)}"
-
-
-def _draw_rates(axes: Axes, drawn: Chain, measured: Sequence[Chain]) -> None:
-    for y, chain in enumerate(measured):
-        _rate_bar(axes, chain, y, _HERE if chain is drawn else _OTHER)
-        text = f"{chain.median_mb_per_s or 0:,.0f}, {count_copies(chain.pipeline)}"
-        text += f", {chain.cpu_s_per_gb:.2f} CPU s/GB"
-        beside(axes, text, max(chain.mb_per_s), y)
-    _name_bars(axes, measured)
-    axes.set_xlim(0, 1.9 * max(max(chain.mb_per_s) for chain in measured))
-    runs = count(len(drawn.runs), "run")
-    axes.set_xlabel(f"MB/s, median of {runs}; line: slowest to fastest")
 
 
 def _stops(pipeline: Pipeline) -> Iterator[tuple[str, bool, bool]]:

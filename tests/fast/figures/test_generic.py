@@ -72,6 +72,9 @@ DRAWN: dict[str, Callable[[], Picture]] = {
         "most_probe_ms",
         "page_s",
     ),
+    "file": lambda: draw_bars(
+        sendfile.wire.measure([9, 32, 64], [1024, 8192], 1).of(64), "seconds", "cpu_s_per_gb"
+    ),
     "sendfile": lambda: draw_bars(
         sendfile.measure([64]), "mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"
     ),

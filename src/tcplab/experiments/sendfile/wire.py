@@ -7,6 +7,7 @@ and a clock does not show CPU time.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -55,8 +56,14 @@ class OverWire(SendFiles):
         for transfer in self.variants:
             published = published_s(transfer.plan)
             shown = f"{published[0]:.2f}–{published[1]:.2f}" if published else None
-            rows.append({**transfer.row(), "published_s": shown})
+            middle = published and statistics.mean(published)
+            rows.append(transfer.row() | {"published_s": shown, "published_seconds": middle})
         return rows
+
+    def of(self, file_mb: float) -> OverWire:
+        """Return the transfers of one size."""
+        chosen = [each for each in self.variants if each.plan.file_mb == file_mb]
+        return replace(self, variants=chosen)
 
 
 @experiment("sendfile-wire")

@@ -19,7 +19,7 @@ MODULES: Final = {"loopback": sendfile, "wire": sendfile.wire, "header": sendfil
 #: The figure of each part, and the keys of its quantities.
 FIGURES: Final = {
     "loopback": ("draw_bars", "mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"),
-    "wire": ("file_seconds",),
+    "wire": ("draw_bars", "seconds", "cpu_s_per_gb"),
     "header": ("header_segments",),
 }
 
