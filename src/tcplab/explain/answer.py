@@ -16,7 +16,7 @@ from tcplab.explain.comments import commented, reasons_of_packets
 from tcplab.explain.joining import Conversation, conversations
 from tcplab.explain.recording import Recorded
 from tcplab.explain.shares import requests, spans
-from tcplab.explain.verdict import FAULT_SHARE, Finding, findings
+from tcplab.explain.verdict import Finding, findings
 from tcplab.models import Reason
 from tcplab.programs import CallLog
 from tcplab.programs.calls import HANDS_OVER
@@ -118,15 +118,13 @@ class Explanation:
 
     def report(self) -> str:
         """Return the verdict with its evidence and fix, the other waits, and missing evidence."""
-        one = self.verdict
         lines = [f"Verdict: {self.sentence}"]
-        if one is not None and one.kind != "none":
-            lines += [f"  why   {one.evidence}"] if one.cause != "not-connected" else []
-            lines += [f"  fix   {one.fix}"] * bool(one.fix)
-        for other in self.findings[1:]:
-            if other.kind != "none" and other.share >= FAULT_SHARE:
-                lines += [f"Also, {100 * other.share:.0f} %: {other.title}"]
-                lines += [f"  why   {other.evidence}", f"  fix   {other.fix}"]
+        for number, one in enumerate(self.findings):
+            if one.kind == "none" or (number and not one.share):
+                continue
+            lines += [f"Also, {100 * one.share:.0f} %: {one.title}"] * bool(number)
+            lines += [f"  why   {one.evidence}"] * (one.cause != "not-connected" or number > 0)
+            lines += [f"  fix   {one.fix}"]
         cost = [self._cost()] if self.recorded.client.calls else []
         for part in (self._what_it_waited_for(), self._connections(), cost):
             lines += ["", *part] if part else []

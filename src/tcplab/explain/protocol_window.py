@@ -44,19 +44,17 @@ def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
     if not timeline.writes or timeline.mss_bytes is None:
         return None
     grants = [ack for ack in timeline.acks if 0 < ack.payload_bytes <= _GRANT_BYTES]
-    pauses = [
-        (before, after)
-        for before, after in pairwise(timeline.segments)
-        if _is_pause(timeline, grants, before, after)
-    ]
+    pauses = _pauses(timeline, grants, _SOON_NS)
     times = [segment.time_ns for segment in timeline.segments]
     early = [ack for ack in grants if _sent_by(timeline, times, ack.time_ns) > ack.ack]
-    if len(pauses) < _PAUSES or len(early) < len(pauses) / 4:
+    if len(pauses) < _PAUSES or len(early) < len(pauses) / 8:
         return None
     starts = [before.end for before, _after in pauses]
     bursts = sorted(after - before for before, after in pairwise(starts))
     if bursts[len(bursts) // 2] < _BURST_SEGMENTS * timeline.mss_bytes:
         return None
+    # Once the pattern is known, a program that was slow to continue was waiting, too.
+    pauses = _pauses(timeline, grants, 1 << 62)
     in_flight = sorted(before.end - _last_ack(timeline, before).ack for before, _ in pauses)
     return ProtocolWindow(
         [(before.time_ns, after.time_ns) for before, after in pauses],
@@ -65,14 +63,23 @@ def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
     )
 
 
-def _is_pause(timeline: Timeline, grants: Sequence[Ack], before: Segment, after: Segment) -> bool:
-    """Return whether the program paused until a short message came, with room in TCP's window."""
-    if after.time_ns - before.time_ns < _PAUSE_NS or (after.waited_ms or 0) * 1e6 > _SOON_NS:
-        return False
-    at = bisect.bisect_right(grants, after.time_ns, key=lambda ack: ack.time_ns)
-    if not at or grants[at - 1].time_ns < max(before.time_ns, after.time_ns - _SOON_NS):
-        return False
-    return _room(timeline, before) >= (timeline.mss_bytes or 0)
+def _pauses(
+    timeline: Timeline, grants: Sequence[Ack], soon_ns: int
+) -> list[tuple[Segment, Segment]]:
+    """Return the segments around each pause until a short message came, with room in the window.
+
+    The program continues within `soon_ns` after the message.
+    """
+    pauses = []
+    for before, after in pairwise(timeline.segments):
+        if after.time_ns - before.time_ns < _PAUSE_NS or (after.waited_ms or 0) * 1e6 > _SOON_NS:
+            continue
+        at = bisect.bisect_right(grants, after.time_ns, key=lambda ack: ack.time_ns)
+        since_ns = max(before.time_ns, after.time_ns - soon_ns)
+        granted = at and grants[at - 1].time_ns >= since_ns
+        if granted and _room(timeline, before) >= (timeline.mss_bytes or 0):
+            pauses.append((before, after))
+    return pauses
 
 
 def _room(timeline: Timeline, segment: Segment) -> int:

@@ -99,6 +99,8 @@ def waits(conversation: Conversation) -> list[Wait]:
                 # its reason applies.
                 known = following.get(hold.end_ns, hold)
             if cause := sender.cause(known, segment):
+                if cause in ("congestion-window", "unknown") and sender.is_ahead(hold):
+                    cause = "receive-window"
                 result.append(Wait(hold.start_ns, hold.end_ns, cause, side, segment))
         if not timeline.writes:
             gaps = by_segments(timeline, conversation.rtt_ns - int((timeline.rtt_ms or 0) * 1e6))
@@ -126,10 +128,19 @@ class _Sender:
         self._transfers = _transfers(timeline)
         self._ack_times = [ack.time_ns for ack in timeline.acks]
         socket = conversation.sockets.get(side)
+        reader = conversation.sockets.get("server" if side == "client" else "client")
+        self._away = [] if reader is None else _away(reader)
         fixed = socket is not None and socket.fixed("sndbuf") is not None
         # The kernel also charges its own overhead, so a full buffer may hold only a quarter of its
         # size in data.
         self._full_bytes = socket.sndbuf_bytes // 4 if socket is not None and fixed else 1 << 62
+
+    def is_ahead(self, hold: Hold) -> bool:
+        """Return whether the peer's program left data unread for at least half of a wait."""
+        first = bisect.bisect_left(self._away, hold.start_ns, key=lambda away: away[1])
+        last = bisect.bisect_left(self._away, hold.end_ns, key=lambda away: away[0])
+        wait = [(hold.start_ns, hold.end_ns)]
+        return _ms(_within(self._away[first:last], wait)) >= 0.5 * _ms(wait)
 
     def next(self, hold: Hold) -> Segment | None:
         """Return the segment that left when a wait in the kernel ended, or None."""
@@ -151,7 +162,7 @@ class _Sender:
         if hold.reason is Reason.RETRANSMISSION:
             return self._sent_again(segment)
         if hold.reason is Reason.UNKNOWN:
-            return self._clocked_out(segment)
+            return "in-flight" if hold.where == "wire" else self._clocked_out(segment)
         if hold.reason is Reason.CWND_LIMITED:
             return self._by_the_window(segment)
         return _OF_REASON[hold.reason]
@@ -293,23 +304,30 @@ def closed_windows(timeline: Timeline) -> list[Interval]:
 
 
 def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
-    """Return whether a reader was busy elsewhere for at least half of the time in `waited`.
+    """Return whether a reader was busy elsewhere for at least half of the time in `waited`."""
+    reads = [call for call in reader.calls if call.name == "read"]
+    if not reads:
+        return not any(call.read for call in reader.calls)
+    away = _away(reader)
+    shut = merged(waited) or [(reads[0].time_ns, reads[-1].time_ns)]
+    return bool(away) and _ms(_within(away, shut)) >= 0.5 * _ms(shut)
+
+
+def _away(reader: SocketCalls) -> list[Interval]:
+    """Return when a program did something else while it had data to read.
 
     A read that finds data returns immediately. If the next read finds data too, the program did
     something else in between. A first read that finds data came late as well.
     """
     reads = [call for call in reader.calls if call.name == "read"]
-    if not reads:
-        return not any(call.read for call in reader.calls)
     away = [
         (call.time_ns, after.time_ns)
         for call, after in pairwise(reads)
         if call.unread and after.unread
     ]
-    if reads[0].unread:
+    if reads and reads[0].unread:
         away.append((reader.seen_ns, reads[0].time_ns))
-    shut = merged(waited) or [(reads[0].time_ns, reads[-1].time_ns)]
-    return bool(away) and _ms(_within(merged(away), shut)) >= 0.5 * _ms(shut)
+    return merged(away)
 
 
 def black_hole_bytes(conversation: Conversation, side: str) -> int | None:

@@ -30,9 +30,12 @@ from tcplab.timeline import Timeline
 FAULT_SHARE: Final = 0.15
 FAULT_MS: Final = 8.0
 FAULT_EACH_MS: Final = 4.0
-#: To be the verdict, a limit must take this share of the time, and this long in total.
-LIMIT_SHARE: Final = 0.4
+#: Where packets are lost, a buffer of fixed size is the limit for a small part of the time. But it
+#: also stops the congestion window from growing, so each loss costs more.
+LOSSY_SHARE: Final = 0.05
+#: A limit must take this long in total. It goes before the other waits with this share of the time.
 LIMIT_MS: Final = 50.0
+LIMIT_SHARE: Final = 0.4
 #: Pipelining is suggested if this many messages follow each other and each takes a round trip.
 MANY_REQUESTS: Final = 10
 MANY_CONNECTIONS: Final = 5
@@ -72,8 +75,13 @@ def findings(conversations: Sequence[Conversation]) -> list[Finding]:
     ]
     result += judge.failures()
     result += judge.many_small_writes()
-    rank = {"fault": 0, "limit": 1, "none": 2}
-    return sorted(result, key=lambda finding: (rank[finding.kind], -finding.share))
+    return sorted(result, key=lambda finding: (_rank(finding), -finding.share))
+
+
+def _rank(finding: Finding) -> int:
+    if finding.kind == "fault":
+        return 0
+    return 1 if finding.kind == "limit" and finding.share >= LIMIT_SHARE else 2
 
 
 class _Judge:
@@ -112,8 +120,9 @@ class _Judge:
         title, evidence, fix = _PLAIN[cause]
         if cause in ("server", "client") and not self._sockets(cause):
             title = f"the {cause} (its program or its TCP: its calls are not recorded)"
-        kind: Kind = self._limit(cause, share) if fix else "none"
-        return Finding(cause, kind, share, self._total[cause], title, evidence, fix)
+        if not fix:
+            return Finding(cause, "none", share, self._total[cause], title, evidence, fix)
+        return self._limit(cause, share, title, evidence, fix)
 
     # ---- small segments ----
 
@@ -227,11 +236,12 @@ class _Judge:
                 f"which had up to {unread} unread bytes" if unread else "of which no read is known"
             )
             text += f", {read}"
-        fix = f"let the {reader} read sooner, or in a separate thread" if behind else ""
-        if socket is None:
+        fix = f"raise the largest size in net.ipv4.tcp_rmem on the {reader}'s host, or send less"
+        if behind:
+            fix = f"let the {reader} read sooner, or in a separate thread"
+        elif socket is None:
             fix = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
-        kind = self._limit("receive-window", share)
-        return Finding("receive-window", kind, share, total, "the receive window", text, fix)
+        return self._limit("receive-window", share, "the receive window", text, fix)
 
     def _send_buffer(self, share: float) -> Finding:
         total = self._total["send-buffer"]
@@ -253,20 +263,18 @@ class _Judge:
                         " that, for the kernel's overhead)",
                         total,
                     )
-        kind = self._limit("send-buffer", share)
         text = "a program was blocked in its writes while the buffer was full"
-        return Finding("send-buffer", kind, share, total, "the send buffer", text, "")
+        fix = "raise the largest size in net.ipv4.tcp_wmem on the sender's host, or send less"
+        return self._limit("send-buffer", share, "the send buffer", text, fix)
 
     def _protocol_window(self, share: float) -> Finding:
         conversation, side = self._worst("protocol-window")
         window = protocol_window(conversation.timelines[side])
         assert window is not None, "its pauses were counted"
         reader = "server" if side == "client" else "client"
-        return Finding(
+        return self._limit(
             "protocol-window",
-            self._limit("protocol-window", share),
             share,
-            self._total["protocol-window"],
             "a window of the protocol above TCP",
             f"the {side}'s program stopped {len(window.pauses_ns)} times with"
             f" {window.in_flight_bytes} bytes unacknowledged, though TCP's window had room for"
@@ -332,11 +340,9 @@ class _Judge:
     def _slow_start_after_idle(self, share: float) -> Finding:
         cause = "slow-start-after-idle"
         side = self._side(cause)
-        return Finding(
+        return self._limit(
             cause,
-            self._limit(cause, share),
             share,
-            self._total[cause],
             "slow start after a pause",
             f"after a pause longer than the retransmission timeout the {side}'s kernel starts again"
             " from a window of 10 segments, and doubles it once per round trip",
@@ -346,19 +352,12 @@ class _Judge:
 
     def _congestion_window(self, share: float) -> Finding:
         cause = "congestion-window"
-        lost = any(
-            segment.reason is Reason.RETRANSMISSION
-            for timeline in self._timelines()
-            for segment in timeline.segments
-        )
         fix = "keep connections open, because their window stays large while they are busy"
-        if lost and len(self._conversations) == 1:
+        if self._lossy() and len(self._conversations) == 1:
             fix = "find where the path drops packets, because each loss makes the window smaller"
-        return Finding(
+        return self._limit(
             cause,
-            self._limit(cause, share),
             share,
-            self._total[cause],
             "slow start and the congestion window",
             "as many segments were in flight as the congestion window allows",
             f"{fix}; send less",
@@ -369,7 +368,7 @@ class _Judge:
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
         most = max(map(in_turn, self._conversations), default=0)
         title, ms = "round trips", self._total["in-flight"]
-        if share >= LIMIT_SHARE and most >= MANY_REQUESTS and rtt_ms >= LONG_RTT_MS:
+        if most >= MANY_REQUESTS and rtt_ms >= LONG_RTT_MS and _counts(share, ms):
             return Finding(
                 "round-trips",
                 "limit",
@@ -395,12 +394,7 @@ class _Judge:
         tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._conversations)
         asked = sum(map(requests, self._conversations)) - tls
         once = 0 < asked <= FEW_REQUESTS * count
-        if (
-            count >= MANY_CONNECTIONS
-            and once
-            and rtt_ms >= LONG_RTT_MS
-            and share >= LIMIT_SHARE / 2
-        ):
+        if count >= MANY_CONNECTIONS and once and rtt_ms >= LONG_RTT_MS and share >= FAULT_SHARE:
             return Finding(
                 "new-connections",
                 "limit",
@@ -465,11 +459,21 @@ class _Judge:
         total = self._total.get(cause, 0.0) if ms is None else ms
         stretches = self._waits.get(cause, ())
         each_ms = total / len(stretches) if stretches else total
-        grave = share >= FAULT_SHARE and total >= FAULT_MS and each_ms >= FAULT_EACH_MS
+        least = LOSSY_SHARE if cause.startswith("fixed-") and self._lossy() else FAULT_SHARE
+        grave = share >= least and total >= FAULT_MS and each_ms >= FAULT_EACH_MS
         return Finding(cause, "fault" if grave else "none", share, total, title, evidence, fix)
 
-    def _limit(self, cause: str, share: float) -> Kind:
-        return "limit" if share >= LIMIT_SHARE and self._total[cause] >= LIMIT_MS else "none"
+    def _limit(self, cause: str, share: float, title: str, evidence: str, fix: str) -> Finding:
+        total = self._total[cause]
+        kind: Kind = "limit" if _counts(share, total) else "none"
+        return Finding(cause, kind, share, total, title, evidence, fix)
+
+    def _lossy(self) -> bool:
+        return any(
+            segment.reason is Reason.RETRANSMISSION
+            for timeline in self._timelines()
+            for segment in timeline.segments
+        )
 
     def _timelines(self) -> list[Timeline]:
         return [
@@ -488,6 +492,10 @@ class _Judge:
     def _side(self, cause: str) -> str:
         counted = Counter(wait.side for wait in self._waits[cause])
         return counted.most_common(1)[0][0] if counted else "client"
+
+
+def _counts(share: float, total_ms: float) -> bool:
+    return share >= FAULT_SHARE and total_ms >= LIMIT_MS
 
 
 _ONE_WRITE: Final = (
