@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.explain import programs as run
-from tests.support.explain.cases import CORK, NAGLE, Fault, Healthy
+from tests.support.explain.cases import CORK, NAGLE, Fault, Healthy, check
 
 from tcplab import Lab
 from tcplab.explain import Explanation, explain_command
@@ -122,12 +122,12 @@ HEALTHY = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_with_its_cause(name: str, tmp_path: Path) -> None:
-    FAULTS[name].check(tmp_path)
+    check(FAULTS[name], tmp_path)
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> None:
-    HEALTHY[name].check(tmp_path)
+    check(HEALTHY[name], tmp_path)
 
 
 @pytest.fixture(scope="module")

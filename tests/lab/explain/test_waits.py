@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
 from tests.support.explain import programs as run
+from tests.support.explain.cases import Command, Fault, Healthy, check, once
 
 from tcplab import Lab
-from tcplab.explain import Explanation, explain_command
+from tcplab.explain import explain_command
 
 pytestmark = pytest.mark.needs_lab
 
 
 class Case(NamedTuple):
-    """A client, its server and link, and the expected verdict: cause, kind, words of the fix."""
+    """The code of a server and a client, their link, the verdict, and a change that fixes it."""
 
     server: str
     client: str
     cause: str
     kind: str
-    fix: str = ""
+    fix: str = ""  #: words of the fix
     link: Mapping[str, Any] = MappingProxyType({})
+    change: tuple[str, str] = ("", "")  #: a text of the code, and what replaces it
 
-    def run(self) -> Explanation:
-        client, server = run.python(self.client), run.python(LISTEN + self.server)
-        return run.explain(client, server, **self.link)
+    def commands(self, change: tuple[str, str] = ("", "")) -> tuple[Command, Command]:
+        server, client = LISTEN + self.server.replace(*change), self.client.replace(*change)
+        return lambda _folder: run.python(server), lambda _folder: run.python(client)
 
 
 LISTEN = """
@@ -77,6 +81,7 @@ CASES = {
         "limit",
         "let the server read sooner",
         {"rtt_ms": 2},
+        change=("time.sleep(0.04)", "pass"),
     ),
     "a slow reader with SO_RCVBUF": Case(
         "l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 131072)\n" + ACCEPT + SLOW_READER,
@@ -98,6 +103,7 @@ CASES = {
         "accept-queue",
         "fault",
         "backlog of listen()",
+        change=("listen(1)", "listen(99)"),
     ),
     "a fixed send buffer on a lossy path": Case(
         ACCEPT + "while c.recv(1 << 20): pass\nc.sendall(b'done')",
@@ -108,6 +114,18 @@ CASES = {
         "fault",
         "do not set SO_SNDBUF",
         {"rtt_ms": 40, "loss": 0.005},
+        change=("s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384); ", ""),
+    ),
+    "a fixed receive buffer on a lossy path": Case(
+        "l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768); "
+        + ACCEPT
+        + "while c.recv(1 << 20): pass\nc.sendall(b'done')",
+        CONNECT + UPLOAD.replace("200", "35"),
+        "fixed-receive-buffer",
+        "fault",
+        "do not set SO_RCVBUF",
+        {"rtt_ms": 40, "loss": 0.01},
+        change=("l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768); ", ""),
     ),
     "slow start after a pause": Case(
         ACCEPT + "while c.recv(9): c.sendall(bytes(300_000))",
@@ -119,6 +137,7 @@ CASES = {
         "limit",
         "tcp_slow_start_after_idle=0 on the server's host",
         {"rtt_ms": 50, "rate_mbit": 200},
+        change=("time.sleep(1 if i else 0); ", ""),
     ),
     "an answer in one write behind another that nobody answers": Case(
         ACCEPT + "for _ in range(6): c.recv(9); c.sendall(b't' * 60); c.sendall(b'k' * 300)",
@@ -128,6 +147,7 @@ CASES = {
         "nagle-delayed-ack",
         "fault",
         "hand each message over in one write",
+        change=("c.sendall(b't' * 60); c.sendall(b'k' * 300)", "c.sendall(b't' * 360)"),
     ),
     "a window of the protocol above TCP": Case(
         ACCEPT + NODELAY("c") + "while c.recv(16384, socket.MSG_WAITALL): c.sendall(b'k')",
@@ -140,6 +160,7 @@ CASES = {
         "limit",
         "raise the server's window in the protocol",
         {"rtt_ms": 40},
+        change=("left = 4", "left = 99"),
     ),
     "blocks that are asked for one by one": Case(
         ACCEPT + "while c.recv(9): c.sendall(bytes(65536))",
@@ -155,6 +176,59 @@ CASES = {
         "nagle-delayed-ack",
         "fault",
         "hand each message over in one write",
+        change=("c.sendall(b't' * 60); c.sendall(b'k' * 300)", "c.sendall(b't' * 360)"),
+    ),
+    "a cork that is forgotten on a long path": Case(
+        ACCEPT + "for _ in range(8): c.recv(20, socket.MSG_WAITALL); c.sendall(b'k')",
+        CONNECT
+        + "for _ in range(8):\n"
+        + "    s.send(b'head', socket.MSG_MORE); s.send(bytes(16), socket.MSG_MORE); s.recv(1)",
+        "forgotten-cork",
+        "fault",
+        "omit MSG_MORE",
+        {"rtt_ms": 150},
+        change=("bytes(16), socket.MSG_MORE", "bytes(16)"),
+    ),
+    "a socket that is handed to another process": Case(
+        "import os\n"
+        "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "if not os.fork():\n"
+        "    c = socket.socket(fileno=socket.recv_fds(b, 1, 1)[1][0])\n"
+        "    while c.recv(99): c.sendall(b'h' * 100); c.sendall(b'b' * 1000)\n"
+        + ACCEPT
+        + "socket.send_fds(a, [b'x'], [c.fileno()]); c.close(); os.wait()",
+        CONNECT + "for _ in range(10): s.sendall(b'ask'); s.recv(1100, socket.MSG_WAITALL)",
+        "nagle-delayed-ack",
+        "fault",
+        "hand each message over in one write",
+        change=("c.sendall(b'h' * 100); c.sendall(b'b' * 1000)", "c.sendall(bytes(1100))"),
+    ),
+    "a thread that sends while another reads": Case(
+        ACCEPT + "while d := c.recv(65536): c.sendall(d[:len(d) // 8 or 1])",
+        CONNECT
+        + NODELAY("s")
+        + "def send():\n    for _ in range(1500): s.sendall(bytes(2000))\n    s.shutdown(1)\n"
+        + "t = threading.Thread(target=send); t.start()\nwhile s.recv(4096): pass\nt.join()",
+        "",
+        "",
+        link={"rtt_ms": 5},
+    ),
+    "frames in two writes with asyncio": Case(
+        "import asyncio\n"
+        "async def serve(r, w):\n"
+        "    while (h := await r.read(2)):\n"
+        "        await r.readexactly(h[-1]); w.write(b'\\x82\\x64'); w.write(bytes(100))\n"
+        "async def main(): await (await asyncio.start_server(serve, port=8080)).serve_forever()\n"
+        "asyncio.run(main())",
+        "import asyncio\n"
+        "async def main():\n"
+        "    r, w = await asyncio.open_connection('server', 8080)\n"
+        "    for _ in range(30):\n"
+        "        w.write(b'\\x82\\x10'); w.write(bytes(16)); await r.readexactly(102)\n"
+        "    w.close()\n"
+        "asyncio.run(main())",
+        "",
+        "",
     ),
     "a pool that is opened once": Case(
         "l.bind(('', 8080)); l.listen(99)\n"
@@ -170,21 +244,31 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_verdict_names_cause_and_fix(name: str) -> None:
-    case = CASES[name]
-    explanation = case.run()
-    assert explanation.verdict is not None, explanation.report()
-    if run.late(explanation):
-        pytest.skip("the link was late in each attempt, and the report warns about its times")
-    assert explanation.verdict.kind == case.kind, explanation.report()
-    assert not case.cause or explanation.verdict.cause == case.cause, explanation.report()
-    assert case.fix in explanation.verdict.fix, explanation.report()
-    unknown = sum(finding.share for finding in explanation.findings if finding.cause == "unknown")
-    assert unknown < 0.3, explanation.report()
+FAULTS = {
+    name: Fault("", *case.commands(), case.cause, case.kind, fix=case.fix, **case.link)
+    for name, case in CASES.items()
+    if case.cause
+}
+HEALTHY = {
+    name + ", fixed" * bool(case.cause): Healthy(
+        *case.commands(case.change), without=case.cause, **case.link
+    )
+    for name, case in CASES.items()
+    if case.change != ("", "") or not case.cause
+}
 
 
-def test_waiting_for_the_server_is_counted() -> None:
+@pytest.mark.parametrize("name", FAULTS)
+def test_verdict_names_cause_and_fix(name: str, tmp_path: Path) -> None:
+    check(FAULTS[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_fixed_version_is_judged_without_the_cause(name: str, tmp_path: Path) -> None:
+    check(HEALTHY[name], tmp_path)
+
+
+def test_waiting_for_the_server_is_counted(tmp_path: Path) -> None:
     for name, least_ms in (
         ("an answer that never comes", 900),
         ("a first answer that never comes to a client that polls", 900),
@@ -193,7 +277,7 @@ def test_waiting_for_the_server_is_counted() -> None:
         ("a server that speaks first", 450),
         ("one read that waits for both parts of an answer", 150),
     ):
-        explanation = CASES[name].run()
+        explanation = run.undisturbed_run(partial(once, FAULTS[name], tmp_path))
         assert explanation.waited_ms > least_ms, explanation.report()
 
 
@@ -247,23 +331,40 @@ def test_mtu_black_hole_for_the_answer_is_named(lab: Lab, icmp: str) -> None:
     assert explanation.waited_ms > 2000 or icmp == "on"
 
 
-def test_a_second_cause_has_its_own_fix() -> None:
-    """Each request opens a connection and consists of two writes."""
-    server = (
-        "l.bind(('', 8080)); l.listen()\n"
-        "while True:\n    c, _ = l.accept()\n"
-        "    c.recv(9); c.recv(9); c.sendall(b'k'); c.close()"
-    )
-    client = (
-        "import socket\nfor _ in range(8):\n"
-        "    s = socket.create_connection(('server', 8080))\n"
-        "    s.sendall(b'head'); s.sendall(b'body'); s.recv(1); s.close()"
-    )
-    explanation = run.explain(run.python(client), run.python(LISTEN + server), rtt_ms=40)
-    report = explanation.report()
-    assert {finding.cause for finding in explanation.findings if finding.kind != "none"} >= {
+SECOND_CAUSES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "new-connections": (
+        (
+            "l.bind(('', 8080)); l.listen()\n"
+            "while True:\n    c, _ = l.accept()\n"
+            "    c.recv(9); c.recv(9); c.sendall(b'k'); c.close()"
+        ),
+        (
+            "import socket\nfor _ in range(8):\n"
+            "    s = socket.create_connection(('server', 8080))\n"
+            "    s.sendall(b'head'); s.sendall(b'body'); s.recv(1); s.close()"
+        ),
         "nagle",
-        "new-connections",
-    }, report
-    assert report.count("  fix   ") == 2
-    assert "Also, " in report
+        {"rtt_ms": 40},
+    ),
+    "receive-window": (
+        ACCEPT
+        + "for _ in range(20): c.recv(8, socket.MSG_WAITALL); c.sendall(b'k')\n"
+        + SLOW_READER.replace("0.04", "0.03"),
+        CONNECT
+        + "for _ in range(20): s.sendall(b'head'); s.sendall(b'body'); s.recv(1)\n"
+        + UPLOAD.replace("200", "110"),
+        "nagle-delayed-ack",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("second", SECOND_CAUSES)
+def test_a_second_cause_has_its_own_fix(second: str) -> None:
+    server, client, first, link = SECOND_CAUSES[second]
+    explanation = run.explain(run.python(client), run.python(LISTEN + server), **link)
+    report = explanation.report()
+    named = [finding for finding in explanation.findings if finding.kind != "none"]
+    assert [finding.cause for finding in named] == [first, second], report
+    assert report.count("  fix   ") == 2, report
+    assert f"Also, {100 * named[1].share:.0f} %: {named[1].title}" in report

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.explain import programs as run
-from tests.support.explain.cases import NAGLE, URL, Fault, Healthy
+from tests.support.explain.cases import NAGLE, URL, Fault, Healthy, check
 from tests.support.needs import need
 from tests.support.nonempty import each
 
@@ -194,8 +194,73 @@ FAULTS = {
         "fixed-receive-buffer",
         rtt_ms=20,
     ),
+    "nailgun-header-byte-by-byte": Fault(
+        "https://github.com/facebookarchive/nailgun/pull/120",
+        lambda _: run.answers("k", until="payload"),
+        run.java_chunks,
+        NAGLE,
+        side="client",
+    ),
+    "rocket-a-request-that-exceeds-its-buffer": Fault(
+        "https://github.com/rwf2/Rocket/issues/2062",
+        lambda _: run.answers("k", until="payload"),
+        lambda folder: run.rust_post(folder, 4096),
+        NAGLE,
+        side="client",
+    ),
+    "a goroutine reads while another writes twice": Fault(
+        "",
+        lambda _: run.answers("k", until="payload"),
+        run.go_reader,
+        NAGLE,
+        side="client",
+    ),
+    "two writes with io_uring": Fault(
+        "",
+        lambda _: run.answers("k", until="payload"),
+        lambda folder: run.uring(folder, "head", "payload"),
+        NAGLE,
+    ),
+    "reshuffle-https-without-keep-alive": Fault(
+        "https://github.com/reshufflehq/reshuffle/pull/313",
+        run.node_https,
+        lambda folder: run.node_https(folder, "each"),
+        "new-connections",
+        kind="limit",
+        rtt_ms=20,
+    ),
+    "ocaml-tls-an-answer-behind-the-session-tickets": Fault(
+        "https://github.com/mirleft/ocaml-tls/issues/480",
+        lambda folder: run.tls_server(folder, nodelay=False),
+        lambda _: run.tls_client(),
+        NAGLE,
+        side="server",
+        fix="set TCP_NODELAY",
+    ),
 }
 HEALTHY = {
+    "java, header and payload through a buffer": Healthy(
+        lambda _: run.answers("k", until="payload"),
+        lambda folder: run.java_chunks(folder, "buffered"),
+    ),
+    "rust, a buffer for the whole request": Healthy(
+        lambda _: run.answers("k", until="payload"), lambda folder: run.rust_post(folder, 65536)
+    ),
+    "a goroutine reads while another writes twice with TCP_NODELAY": Healthy(
+        lambda _: run.answers("k", until="payload"), lambda folder: run.go_reader(folder, "nodelay")
+    ),
+    "one write with io_uring": Healthy(
+        lambda _: run.answers("k", until="payload"), lambda folder: run.uring(folder, "payload")
+    ),
+    "node, https with keep-alive": Healthy(
+        run.node_https,
+        lambda folder: run.node_https(folder, "keep"),
+        rtt_ms=20,
+        without="new-connections",
+    ),
+    "TLS, session tickets with TCP_NODELAY": Healthy(
+        lambda folder: run.tls_server(folder, nodelay=True), lambda _: run.tls_client()
+    ),
     "go, HTTP/2 with a window of 4 MB": Healthy(
         lambda folder: run.go_http2(folder, "4000000"),
         lambda folder: run.go_http2(folder, URL),
@@ -314,12 +379,12 @@ HEALTHY = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault_is_reported_with_its_cause(name: str, tmp_path: Path) -> None:
-    FAULTS[name].check(tmp_path)
+    check(FAULTS[name], tmp_path)
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_run_is_not_reported_as_a_fault(name: str, tmp_path: Path) -> None:
-    HEALTHY[name].check(tmp_path)
+    check(HEALTHY[name], tmp_path)
 
 
 def test_statically_linked_program_is_recorded(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,14 @@ def words(text: str) -> list[str]:
 
 
 def explain(client: Sequence[str], server: Sequence[str], **network: Any) -> Explanation:
-    """Explain a run; run it again only if its own record says that the link was late."""
+    """Explain a run on a link that is not late."""
+    return undisturbed_run(lambda: explain_command(client, server, timeout_s=20, **network))
 
+
+def undisturbed_run(explained: Callable[[], Explanation]) -> Explanation:
+    """Explain a run; run it again only if its own record says that the link was late."""
     return undisturbed(
-        lambda: explain_command(client, server, timeout_s=20, **network),
+        explained,
         lambda explanation: "the link was late with a packet" if late(explanation) else "",
     )
 
@@ -218,13 +222,15 @@ def go_server(folder: Path, *arguments: str) -> list[str]:
     return [built(folder, "server.go", GO_SERVER, "go", "build"), *arguments]
 
 
-def built(folder: Path, name: str, source: str, *compiler: str) -> str:
+def built(
+    folder: Path, name: str, source: str, *compiler: str, libraries: Sequence[str] = ()
+) -> str:
     """Compile a source; return the program, or skip the test if that is impossible."""
     need(compiler[0])
     program, file = folder / Path(name).stem, folder / name
     file.write_text(source)
     done = completed(
-        [*compiler, "-o", str(program), str(file)],
+        [*compiler, "-o", str(program), str(file), *libraries],
         env={"HOME": str(folder)} | os.environ | {"CGO_ENABLED": "0"},
     )
     if done.returncode:
@@ -523,3 +529,167 @@ def publishes_each(*writes: str) -> list[str]:
 
 MEMCACHED_WRITES = ["set key 0 0 5\r\n", "hello\r\n"]
 RESPONSE = ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "hello"]
+
+GO_READER = """
+package main
+
+import ("net"; "os")
+
+func main() {
+    c, _ := net.Dial("tcp", "server:8080")
+    c.(*net.TCPConn).SetNoDelay(len(os.Args) > 1)
+    got := make(chan bool)
+    go func() {
+        for b := make([]byte, 1); ; got <- true { if _, err := c.Read(b); err != nil { return } }
+    }()
+    for i := 0; i < 15; i++ { c.Write([]byte("head")); c.Write([]byte("payload")); <-got }
+}
+"""
+
+
+def go_reader(folder: Path, *arguments: str) -> list[str]:
+    """Build a Go client with a goroutine that reads; an argument sets TCP_NODELAY."""
+    return [built(folder, "reader.go", GO_READER, "go", "build"), *arguments]
+
+
+def java_chunks(folder: Path, *arguments: str) -> list[str]:
+    """Return a Java client that writes each header byte by byte; an argument adds a buffer."""
+    need("java")
+    (folder / "Chunks.java").write_text(
+        """
+        import java.io.*;
+        public class Chunks {
+            public static void main(String[] words) throws Exception {
+                var s = new java.net.Socket("server", 8080);
+                OutputStream out = s.getOutputStream();
+                if (words.length > 0) out = new BufferedOutputStream(out);
+                for (int i = 0; i < 20; i++) {
+                    for (byte b : "0007".getBytes()) out.write(b);
+                    out.write("payload".getBytes());
+                    out.flush();
+                    s.getInputStream().read();
+                }
+            }
+        }
+        """
+    )
+    return ["java", str(folder / "Chunks.java"), *arguments]
+
+
+RUST_POST = """
+use std::io::{BufWriter, Read, Write};
+
+fn main() {
+    let size = std::env::args().nth(1).unwrap().parse().unwrap();
+    let mut server = std::net::TcpStream::connect("server:8080").unwrap();
+    let mut to = BufWriter::with_capacity(size, server.try_clone().unwrap());
+    for _ in 0..20 {
+        for _ in 0..42 { to.write_all(&[b'x'; 100]).unwrap(); }
+        to.write_all(b"payload").unwrap();
+        to.flush().unwrap();
+        server.read_exact(&mut [0; 1]).unwrap();
+    }
+}
+"""
+
+
+def rust_post(folder: Path, size: int) -> list[str]:
+    """Build a Rust client that sends requests of 4207 bytes through a buffer of `size` bytes."""
+    return [built(folder, "post.rs", RUST_POST, "rustc"), str(size)]
+
+
+URING = r"""
+#include <liburing.h>
+#include <netdb.h>
+#include <string.h>
+
+static struct io_uring ring;
+
+static int result(void) {
+    struct io_uring_cqe *done;
+    io_uring_submit(&ring);
+    io_uring_wait_cqe(&ring, &done);
+    int n = done->res;
+    io_uring_cqe_seen(&ring, done);
+    return n;
+}
+
+int main(int count, char **words) {
+    struct addrinfo *to, hint = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    if (getaddrinfo("server", "8080", &hint, &to) || io_uring_queue_init(8, &ring, 0)) return 1;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    io_uring_prep_connect(io_uring_get_sqe(&ring), s, to->ai_addr, to->ai_addrlen);
+    if (result()) return 2;
+    for (int i = 0; i < 10; i++) {
+        for (int w = 1; w < count; w++) {
+            io_uring_prep_send(io_uring_get_sqe(&ring), s, words[w], strlen(words[w]), 0);
+            if (result() < 0) return 3;
+        }
+        io_uring_prep_recv(io_uring_get_sqe(&ring), s, &(char){0}, 1, 0);
+        if (result() != 1) return 4;
+    }
+}
+"""
+
+
+def uring(folder: Path, *writes: str) -> list[str]:
+    """Build a C client whose writes and reads are operations of io_uring."""
+    return [built(folder, "uring.c", URING, "cc", libraries=["-luring"]), *writes]
+
+
+def certificate(folder: Path) -> str:
+    """Return the path of a file with a certificate and its key."""
+    need("openssl")
+    pem = str(folder / "pem")
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 3 -subj /CN=server -out - -keyout -"
+    (folder / "pem").write_text(completed(command.split(), check=True).stdout)
+    return pem
+
+
+def node_https(folder: Path, *arguments: str) -> list[str]:
+    """Return a Node HTTPS server, or with "each" or "keep" a client that asks it ten times."""
+    need("node")
+    (folder / "https.js").write_text(
+        """
+        const https = require("https"), fs = require("fs"), how = process.argv[3];
+        const pem = fs.readFileSync(process.argv[2]);
+        if (!how) https.createServer({key: pem, cert: pem}, (q, r) => r.end("{}")).listen(8080);
+        const agent = new https.Agent({keepAlive: how === "keep", rejectUnauthorized: false});
+        const ask = count => count ? https.get({host: "server", port: 8080, agent}, r =>
+            r.resume().on("end", () => setImmediate(ask, count - 1))) : agent.destroy();
+        if (how) ask(10);
+        """
+    )
+    return ["node", str(folder / "https.js"), certificate(folder), *arguments]
+
+
+def tls_server(folder: Path, *, nodelay: bool) -> list[str]:
+    """Return a TLS 1.3 server that writes each answer at once, behind its session tickets."""
+    return python(
+        """
+        import socket, ssl, sys
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[1])
+        c, _ = socket.create_server(("", 8080)).accept()
+        c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(sys.argv[2]))
+        c = context.wrap_socket(c, server_side=True)
+        while c.recv(1000): c.sendall(bytes(700))
+        """,
+        certificate(folder),
+        int(nodelay),
+    )
+
+
+def tls_client() -> list[str]:
+    """Return a TLS client that makes ten requests."""
+    return python(
+        """
+        import socket, ssl
+        context = ssl._create_unverified_context()
+        s = context.wrap_socket(socket.create_connection(("server", 8080)))
+        for _ in range(10):
+            s.sendall(b"ask")
+            left = 700
+            while left: left -= len(s.recv(left))
+        """
+    )
