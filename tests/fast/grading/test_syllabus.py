@@ -18,18 +18,8 @@ from tcplab.grading.trial import Trial
 SETS = each(assignments(ROOT / "solutions"))
 #: A question about the course itself, which no lesson teaches.
 NOT_TAUGHT = {("the-lab", "w1")}
-#: Lessons that a set may refer to before their turn.
-EARLY = (
-    "segments",
-    "slow-start",
-    "loss",
-    "pipes",
-    "buffers",
-    "send-buffer",
-    "queues",
-    "sharing",
-    "path-mtu",
-)
+#: Lessons that a set may refer to before their turn: those that share it, and `pipes` for its plan.
+EARLY = ("send-buffer", "loss", "sharing", "path-mtu", "pipes")
 
 
 def anchors(notebook: Path) -> set[str]:
