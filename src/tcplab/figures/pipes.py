@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments import table
 from tcplab.experiments.pipes import Chain, Pipeline, Pipes
-from tcplab.figures import bars, canvas, style
-from tcplab.figures.bars import beside, named_once
+from tcplab.figures import canvas, style
+from tcplab.figures.generic import Dots, Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import SMALL, TEXT, Line, Style
 from tcplab.models.copies import STAGES
@@ -44,21 +44,21 @@ _Point = tuple[float, float]
 def pipe_rates(result: Pipes) -> Picture:
     """Draw the median rate of each variant as a bar, with its range and any published rate."""
     measured = some(_measured(result), "no variant was measured; see the notes in the table")
-    figure, axes = canvas.new_axes(height=bars.height_of(len(measured), 31))
-    for y, chain in enumerate(measured):
-        _rate_bar(axes, chain, y, _WIRE if chain.pipeline.wire else _HERE)
-        if chain.pipeline.published_mb_per_s:
-            name = named_once(axes, "published, on its machines")
-            axes.plot(
-                chain.pipeline.published_mb_per_s, y, "D", ms=7, color=style.VERMILION, label=name
-            )
-        text = f"{chain.median_mb_per_s:,.0f} · {count_copies(chain.pipeline)}"
-        beside(axes, text, _end(chain), y)
-    _name_bars(axes, measured)
-    axes.set_xlim(0, 1.5 * max(_end(chain) for chain in measured))
-    axes.locator_params(axis="x", nbins=9)
-    axes.set_xlabel("MB/s: median; line: slowest to fastest run")
-    canvas.legend(figure)
+    published = [chain.pipeline.published_mb_per_s for chain in measured]
+    panel = Panel(
+        "MB/s: median; line: slowest to fastest run",
+        bars=[
+            [(_WIRE if chain.pipeline.wire else _HERE, chain.median_mb_per_s or 0.0)]
+            for chain in measured
+        ],
+        spread=[(min(chain.mb_per_s), max(chain.mb_per_s)) for chain in measured],
+        dots=[Dots(published, "published, on its machines", "D", style.VERMILION)],
+        words=[
+            f"{chain.median_mb_per_s:,.0f} · {count_copies(chain.pipeline)}" for chain in measured
+        ],
+        room=1.5,
+    )
+    figure = draw_rows(_row_names(measured), panel, characters=36, row=31)
     title, note = _rates_finding(measured)
     return Picture(figure, title, table(result), note)
 
@@ -67,22 +67,10 @@ def _measured(result: Pipes) -> list[Chain]:
     return [chain for chain in result.variants if chain.runs]
 
 
-def _rate_bar(axes: Axes, chain: Chain, y: int, look: Style) -> None:
-    rates = chain.mb_per_s
-    bars.bar(axes, y, (look, chain.median_mb_per_s or 0.0))
-    axes.plot((min(rates), max(rates)), (y, y), color="black", lw=1.6)
-
-
-def _end(chain: Chain) -> float:
-    """Return where the label starts, right of the fastest run and of the published rate."""
-    return max(*chain.mb_per_s, chain.pipeline.published_mb_per_s or 0.0)
-
-
-def _name_bars(axes: Axes, chains: Sequence[Chain]) -> None:
-    """Write the names of the rows, breaking long ones before their arrows."""
+def _row_names(chains: Sequence[Chain]) -> list[str]:
+    """Return the names of the rows, with long ones broken before their arrows."""
     names = [chain.pipeline.name for chain in chains]
-    folded = [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
-    bars.name_rows(axes, folded, characters=36)
+    return [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
 
 
 def _rates_finding(measured: Sequence[Chain]) -> tuple[str, str]:
@@ -117,20 +105,17 @@ def pipe_cpus(result: Pipes) -> Picture:
         "no variant within one machine was measured; see the notes in the table",
     )
     cores = int(result.provenance["cores"])
-    figure, axes = canvas.new_axes(height=bars.height_of(len(measured), 31))
+    panel = Panel(
+        "CPUs busy with each program, on average",
+        bars=[list(zip(_PROGRAMS, chain.cpu_shares, strict=False)) for chain in measured],
+        inside=list(map(_programs, measured)),
+    )
+    figure = draw_rows(_row_names(measured), panel, characters=36, row=31)
+    [axes] = figure.axes
     end = max(cores * 1.04, *(sum(chain.cpu_shares) for chain in measured))
-    unit = 450 / end  # drawing units per CPU
-    for y, chain in enumerate(measured):
-        left = 0.0
-        for name, share, look in zip(_programs(chain), chain.cpu_shares, _PROGRAMS, strict=False):
-            bars.within(axes, name, left + share / 2, y, share * unit)
-            left = bars.bar(axes, y, (look, share), left=left)
     axes.axvline(cores, color="black", ls="--")
-    axes.text(cores - 4 / unit, -0.8, f"all {cores} CPUs", va="center", ha="right")
-    _name_bars(axes, measured)
-    axes.set_ylim(len(measured) - 0.5, -1.2)
-    axes.set_xlim(0, end)
-    axes.set_xlabel("CPUs busy with each program, on average")
+    axes.annotate(f"all {cores} CPUs ", (cores, -0.8), ha="right", va="center")
+    axes.set(xlim=(0, end), ylim=(len(measured) - 0.5, -1.2))
     most = max(measured, key=lambda chain: len(chain.cpu_shares))
     title = (
         f"The programs of {most.pipeline.shown} keep {sum(most.cpu_shares):.1f} CPUs busy together"
