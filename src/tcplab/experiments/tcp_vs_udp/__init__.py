@@ -20,7 +20,6 @@ from tcplab.experiments.tcp_vs_udp.networks import (
     LO_MTU,
     ROUTER_QUEUE_PACKETS,
     WIRE_MBIT,
-    Buffers,
     Networks,
     Run,
 )
@@ -87,7 +86,7 @@ def measure(
     fast = {key: number for key, number in counts.items() if key[0] != "sparc"}
     turn = itertools.cycle([counts] + [fast] * (_SLOW_EVERY - 1))
     with ExitStack() as stack:
-        networks = Networks(stack, keys, offload, Buffers(tcp_buffers_bytes, udp_rcvbuf_bytes))
+        networks = Networks(stack, keys, offload, tcp_buffers_bytes, udp_rcvbuf_bytes)
         results, done = in_rounds(
             "tcp-vs-udp", runs, ("round",), lambda _: networks.round(next(turn))
         )

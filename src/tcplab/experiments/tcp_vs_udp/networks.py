@@ -40,14 +40,6 @@ class Run:
     retransmissions: int | None  #: number of retransmissions, or None for UDP
 
 
-@dataclass(frozen=True, slots=True)
-class Buffers:
-    """The buffer sizes to request. None leaves a buffer to the kernel."""
-
-    tcp_bytes: int | None  #: SO_SNDBUF and SO_RCVBUF of the TCP programs
-    udp_rcvbuf_bytes: int | None  #: SO_RCVBUF of the UDP sink
-
-
 class Networks:
     """The laboratories in which the rows are measured.
 
@@ -55,9 +47,18 @@ class Networks:
     """
 
     def __init__(
-        self, stack: ExitStack, keys: Sequence[Key], offload: bool, buffers: Buffers
+        self,
+        stack: ExitStack,
+        keys: Sequence[Key],
+        offload: bool,
+        tcp_buffers_bytes: int | None,
+        udp_rcvbuf_bytes: int | None,
     ) -> None:
-        self._buffers = buffers
+        self._tcp_buffers: Any = {
+            "sndbuf_bytes": tcp_buffers_bytes,
+            "rcvbuf_bytes": tcp_buffers_bytes,
+        }
+        self._udp_rcvbuf_bytes = udp_rcvbuf_bytes
         self._networks: dict[Key, Network] = {}
         labs: list[Lab] = []
 
@@ -98,58 +99,26 @@ class Networks:
         network = self._networks[key]
         if server in LO_MTU:
             set_mtu(network.client, LO_MTU[server])
-        buffers = self._buffers
         if protocol == "tcp":
-            size = buffers.tcp_bytes
-            return _of_tcp(
-                tcp_bulk(
-                    network,
-                    write_bytes=write_bytes,
-                    count=count,
-                    sndbuf_bytes=size,
-                    rcvbuf_bytes=size,
-                )
+            return _run_of(
+                tcp_bulk(network, write_bytes=write_bytes, count=count, **self._tcp_buffers)
             )
-        return _of_udp(
-            udp_bulk(
-                network,
-                datagram_bytes=write_bytes,
-                count=count,
-                rcvbuf_bytes=buffers.udp_rcvbuf_bytes,
-            )
+        rcvbuf_bytes = self._udp_rcvbuf_bytes
+        return _run_of(
+            udp_bulk(network, datagram_bytes=write_bytes, count=count, rcvbuf_bytes=rcvbuf_bytes)
         )
 
 
-def _of_tcp(done: TcpBulkResult) -> Run:
-    info = done.source.tcp_info
-    return Run(
-        **_rates(done),
-        lost=None,
-        drops=None,
-        data_segments=int(info["data_segs_out"]),
-        retransmissions=int(info["total_retrans"]),
-    )
-
-
-def _of_udp(done: UdpBulkResult) -> Run:
-    return Run(
-        **_rates(done),
-        lost=done.sink.lost,
-        drops=done.sink.drops,
-        data_segments=done.source.datagrams,
-        retransmissions=None,
-    )
-
-
-def _rates(done: TcpBulkResult | UdpBulkResult) -> dict[str, float]:
+def _run_of(done: TcpBulkResult | UdpBulkResult) -> Run:
     used = done.source.usage
-    return {
-        "wall_s": used.wall_s,
-        "user_s": used.user_s,
-        "system_s": used.system_s,
-        "sent_mb_per_s": done.source.mb_per_s,
-        "arrived_mb_per_s": done.sink.mb_per_s,
-    }
+    counts: tuple[int | None, int | None, int, int | None]
+    if isinstance(done, TcpBulkResult):
+        info = done.source.tcp_info
+        counts = None, None, int(info["data_segs_out"]), int(info["total_retrans"])
+    else:
+        counts = done.sink.lost, done.sink.drops, done.source.datagrams, None
+    rates = done.source.mb_per_s, done.sink.mb_per_s
+    return Run(used.wall_s, used.user_s, used.system_s, *rates, *counts)
 
 
 def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protocol) -> None:
