@@ -34,7 +34,6 @@ class Pair(NamedTuple):
 def _compared(
     name: str, pairs: Mapping[str, Pair], rtt_ms: float, **details: float | str
 ) -> Commands:
-    """Run the pairs one after another on the same two hosts. The key names the run."""
     with Lab(rtt_ms=rtt_ms) as lab:
         cases, done = one_by_one(
             name, list(pairs), lambda case: run_command(lab, case, *pairs[case])

@@ -40,7 +40,6 @@ def measure(network: Network | None = None) -> Result[Route]:
 
 
 def _route(kernel: Any, to: str, address: str) -> Route:
-    """Return the route to an address, as `ip route get ADDRESS` shows it."""
     (route,) = kernel.route("get", dst=address)
     (link,) = kernel.get_links(route.get_attr("RTA_OIF"))
     mtu_bytes = link.get_attr("IFLA_MTU")

@@ -128,7 +128,6 @@ def _fill(to: int, file: int, send: _Sender) -> int:
 def _connections(
     network: Loopback, clients: int
 ) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
-    """Yield connected pairs of a client's socket and a server's non-blocking socket."""
     pairs = []
     with ExitStack() as stack:
         listener = stack.enter_context(network.server.socket())

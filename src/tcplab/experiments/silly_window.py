@@ -69,7 +69,6 @@ def _read(lab: Lab, read_bytes: int, data_bytes: int, rcvbuf_bytes: int) -> Read
 
 
 def _wait_until_full(receiver: socket.socket) -> None:
-    """Wait until no more data arrives, which means that the window is closed."""
     waiting = -1
     while waiting != (waiting := len(receiver.recv(1 << 20, socket.MSG_PEEK))):
         time.sleep(0.1)

@@ -290,7 +290,6 @@ def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> N
 
 
 def _shade(axes: Axes, curves: _Curves) -> None:
-    """Draw the long waits as bands, with each reason once in the legend."""
     for reason, start_ms, end_ms in _bands(curves):
         look = HOLD_STYLES[reason]
         axes.axvspan(

@@ -68,7 +68,6 @@ def _measured(result: Pipes) -> list[Chain]:
 
 
 def _row_names(chains: Sequence[Chain]) -> list[str]:
-    """Return the names of the rows, with long ones broken before their arrows."""
     names = [chain.pipeline.name for chain in chains]
     return [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
 
@@ -187,7 +186,6 @@ def _stops(pipeline: Pipeline) -> Iterator[tuple[str, bool, bool]]:
 
 
 def _program(words: Sequence[str]) -> str:
-    """Return the command's name and those of its arguments that affect the copies."""
     wanted = [word for word in words[1:] if word.startswith(("bs=", "--splice", "--discard", "-C"))]
     return "\n".join([words[0].lower(), *wanted])
 

@@ -113,7 +113,6 @@ def _grant(
 
 
 def _windows(rows: SegmentArray) -> tuple[Any, int]:
-    """Return the SYN-ACK, and the largest window that the receiver offered after it."""
     sent = rows.sent_by("server")
     return sent[sent.is_syn][0], int(sent[~sent.is_syn]["window"].max())
 

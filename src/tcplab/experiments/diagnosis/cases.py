@@ -194,7 +194,6 @@ class Diagnosis(Exchanged, ABC):
 
 
 def _difference(stream: bytes, expected: bytes) -> str:
-    """Return a sentence on where a stream differs from the expected one, or ""."""
     if stream == expected:
         return ""
     at = next(

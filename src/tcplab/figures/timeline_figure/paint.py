@@ -304,7 +304,6 @@ class _Painter:
         return names
 
     def _queue(self, bottom: float, top: float) -> None:
-        """Draw a band behind the arrows of segments that were queued or late on the link."""
         for number, hold in enumerate(self.view.merged_holds()):
             if hold.where != "wire":
                 continue
@@ -329,7 +328,6 @@ class _Painter:
         return max(queued, default=0.0)
 
     def _lost(self, ends: _Ends) -> _Ends:
-        """Draw a cross half-way on the arrow of a lost segment; return the shortened arrow."""
         (start_ns, start), (end_ns, end) = ends
         halfway = (start_ns + end_ns) // 2, (start + end) / 2
         x = self.x(start_ns) + (self.x(end_ns) - self.x(start_ns)) / 2

@@ -26,7 +26,6 @@ SWEEPS: Final = {"five": "this and four around it", "one": "this one"}
 
 
 def _requests(values: Values) -> list[int]:
-    """Return the buffer sizes that a run measures, which include the slider's."""
     request = values["request_bytes"]
     if values["sweep"] == "one":
         return [request]

@@ -70,7 +70,6 @@ def _filled_s(values: Values, packets: float, packet_s: float) -> float:
 
 
 def _levels(values: Values) -> dict[str, float | None]:
-    """Return the line's rate, the segments that fill the idle path, and the expected RTT."""
     return {
         "throughput_mbit": values["rate_mbit"],
         "cwnd_segments": bdp_bytes(values["rate_mbit"], values["rtt_ms"]) / MSS_BYTES,

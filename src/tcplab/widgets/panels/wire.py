@@ -166,7 +166,6 @@ def _settings(values: Values) -> str:
 
 
 def _table(stretches: Sequence[_Stretch], names: Sequence[str]) -> Table:
-    """Return a table with a row for each stretch of at least three readings."""
     rows = [
         (
             f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: {name}",
@@ -203,7 +202,6 @@ def _forecast(values: Values) -> float | None:
 
 
 def _levels(values: Values) -> dict[str, float | None]:
-    """Return the expected rate, the segments that fill the path, and the idle link's RTT."""
     rtt_ms = values["rtt_ms"]
     return {
         "throughput_mbit": _forecast(values),
