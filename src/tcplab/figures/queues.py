@@ -1,4 +1,4 @@
-"""Draw the rates of congestion controls that share a line."""
+"""Draw the rates of congestion controls that share a link."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def contests(result: Contests) -> Picture:
         room=1.42,
     )
     figure = draw_rows([row.label for row in rows], panel, characters=36, row=23)
-    title = "The shares of the line, alone and against another congestion control"
+    title = "The shares of the link, alone and against another congestion control"
     return Picture(figure, title, table(result))

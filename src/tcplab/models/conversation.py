@@ -197,7 +197,7 @@ class _Line:
 
 
 class _End:
-    """One end of a connection, with a sender, a receiver and the line to the other end."""
+    """One end of a connection, with a sender, a receiver and the link to the other end."""
 
     def __init__(
         self,

@@ -85,7 +85,7 @@ def test_complete_machine_prints_python_and_compiler(machine: Machine) -> None:
     ],
     ids=["compiler", "headers", "venv", "both"],
 )
-def test_what_is_missing_is_named_with_its_package(
+def test_missing_programs_are_named_with_their_package(
     machine: Machine, venv: bool, compiler: str, named: str, debian: str, fedora: str
 ) -> None:
     machine.python(venv=venv)

@@ -79,7 +79,7 @@ def test_guesses_are_compared_with_what_the_learners_measured(
             histograms(class_predictions([tmp_path]))
 
 
-def test_of_two_submissions_of_a_learner_the_newer_counts(tmp_path: Path) -> None:
+def test_the_newer_of_two_submissions_of_a_learner_counts(tmp_path: Path) -> None:
     learner(tmp_path / "ada" / "small-writes", 2)
     earlier = learner(tmp_path / "ada" / "pipes", 1) / "predictions.json"
     os.utime(earlier, (1, 1))
@@ -126,7 +126,7 @@ def test_file_that_holds_no_predictions_is_left_out_and_named(
     assert len(shown.err.splitlines()) == 1
 
 
-def test_link_and_what_is_no_number_are_passed_over(tmp_path: Path) -> None:
+def test_links_and_values_that_are_not_numbers_are_skipped(tmp_path: Path) -> None:
     bad = [True, "44", -1, [1], {}, 10**400, float("nan"), float("inf")]
     for number, guess in enumerate(bad):
         learner(tmp_path / str(number), guess)

@@ -87,7 +87,7 @@ def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Requests:
     return diagnosis.Requests("made up", {}, {}, Exchange(None, None, rows), {})
 
 
-def test_a_cork_that_nobody_pulls_is_named() -> None:
+def test_a_cork_that_is_never_pulled_is_named() -> None:
     prompt = made_up([(0, 104, 0.1), (1, 2, 0.1)] * diagnosis.REQUESTS)
     assert prompt.complaint() == ""
     corked = made_up([(0, 104, 205), (1, 2, 0.1)] * diagnosis.REQUESTS)
@@ -100,7 +100,7 @@ def test_requests_that_do_not_wait_for_their_answer_are_refused() -> None:
     assert "4 segments for 40 requests" in together.complaint()
 
 
-def test_what_a_request_takes_and_what_it_needs() -> None:
+def test_the_time_of_a_request_is_compared_with_the_need() -> None:
     held = [(0, 4, 0.1), (1, 0, 60), (0, 100, 0.1), (1, 2, 20)]
     case = made_up(held * diagnosis.REQUESTS)
     assert list(case.excess) == ["time of a request (ms)", pytest.approx(80.2), pytest.approx(20)]

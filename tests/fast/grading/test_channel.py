@@ -38,7 +38,7 @@ def received(data: bytes) -> Received:
     return receive(data, [0, 1], ["x"], ["a.c"])
 
 
-def test_what_the_runner_sends_comes_out_the_same() -> None:
+def test_a_message_of_the_runner_arrives_unchanged() -> None:
     outputs = [
         stream("one\ntwo\t3\n"),
         displayed({"text/plain": "<P>", "image/png": PNG}),

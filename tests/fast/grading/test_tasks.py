@@ -177,7 +177,7 @@ IMPOSSIBLE = [-3, -3.5, 10**10]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_public_checks_refuse_what_cannot_be(name: str) -> None:
+def test_public_checks_refuse_impossible_answers(name: str) -> None:
     source = ROOT / "solutions" / name
     task = Task(source / "task.py", name)
     numbers = task.numbers("ada")

@@ -77,7 +77,7 @@ def test_cork_is_stronger_than_nodelay_but_setting_nodelay_flushes() -> None:
     assert sizes(sender.set_cork(False, 3)) == [100]  # TCP_NODELAY makes uncorking send
 
 
-def test_what_was_uncorked_with_nodelay_stays_uncorked() -> None:
+def test_data_uncorked_by_nodelay_stays_uncorked() -> None:
     sender = NagleSender(cork=True, nodelay=True, cwnd_segments=1)
     assert sizes(sender.write(MSS + 100, 0)) == [MSS]
     assert sender.set_cork(False, 1) == []
@@ -111,7 +111,7 @@ def test_a_cork_comes_out_after_a_retransmission_timeout(rtt_ms: float, rto_ms: 
     assert (late.reason, late.waited_for) == (Reason.CORK_TIMEOUT, Reason.CORKED)
 
 
-def test_what_the_corks_timer_sends_does_not_count_as_small() -> None:
+def test_a_segment_sent_by_the_corks_timer_does_not_count_as_small() -> None:
     sender = NagleSender(cork=True)
     sender.write(100, 0)
     sender.timer(sender.next_timer_ms or 0)

@@ -67,6 +67,6 @@ def test_net_h_lists_the_shared_headers() -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.[ch]")), ids=lambda path: path.name)
-def test_tcp_options_come_from_the_kernel_s_header(path: Path) -> None:
+def test_tcp_options_come_from_the_kernel_header(path: Path) -> None:
     """netinet/tcp.h has only the first half of struct tcp_info, and conflicts with linux/tcp.h."""
     assert "netinet/tcp.h>" not in re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)

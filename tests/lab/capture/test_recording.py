@@ -74,7 +74,7 @@ def test_it_listens_before_the_body_starts_and_has_all_at_its_end(lab: Lab) -> N
         assert capture.received == len(capture)
 
 
-def test_a_burst_is_recorded_whole_and_in_order(lab: Lab) -> None:
+def test_a_burst_is_recorded_completely_and_in_order(lab: Lab) -> None:
     with record(lab.client) as capture:
         send(lab.client, 20_000)
     rows = capture.segments[capture.segments["dst_port"] == 9]

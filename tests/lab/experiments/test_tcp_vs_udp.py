@@ -151,7 +151,7 @@ def test_missing_tbf_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_lab
-def test_buffer_nobody_reads_from_is_filled() -> None:
+def test_buffer_without_a_reader_is_filled() -> None:
     with Lab() as lab:
         host = LabLoopback(lab).client
         small = udp_receive_buffers.fill_receive_buffer(host, 32_768)
@@ -163,7 +163,7 @@ def test_buffer_nobody_reads_from_is_filled() -> None:
     assert small[1] < shorter[1] < 65_536 // 300  # the overhead per datagram weighs more
 
 
-def test_nothing_is_lost_where_all_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_datagram_is_lost_if_the_buffer_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use plain loopback. 212992 bytes is the usual maximum, which the kernel doubles."""
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     result = udp_receive_buffers.measure([2304, 212_992], runs=2, count=120)

@@ -85,7 +85,7 @@ CHANGES_USER = "sh -c 'echo setgroups: Operation not permitted >&2'"
         (["--server", CHANGES_USER, "--", "true"], "a laboratory has one user: tell the server", 1),
     ],
 )
-def test_what_does_not_start_is_one_line(
+def test_a_command_that_does_not_start_is_reported_in_one_line(
     arguments: list[str], message: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["explain", *arguments]) == status
@@ -95,7 +95,7 @@ def test_what_does_not_start_is_one_line(
 
 
 @needs_lab
-def test_a_server_on_localhost_is_told_to_bind_elsewhere(
+def test_a_server_on_localhost_gets_the_advice_to_bind_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tcplab.explain.recording.LISTEN_S", 1.0)
@@ -271,7 +271,9 @@ def answering() -> Iterator[int]:
 CLIENT = "import socket; s = socket.create_connection(('127.0.0.1', {})); s.send(b'1'); s.recv(9)"
 
 
-def test_here_an_ordinary_user_sees_calls_and_how_to_get_more(as_ordinary_user: Run) -> None:
+def test_with_here_an_ordinary_user_sees_calls_and_how_to_record_packets(
+    as_ordinary_user: Run,
+) -> None:
     with answering() as port:
         done = as_ordinary_user(
             ["tcplab", "explain", "--here", "--", *run.python(CLIENT.format(port))]
@@ -281,7 +283,7 @@ def test_here_an_ordinary_user_sees_calls_and_how_to_get_more(as_ordinary_user: 
     assert f"to allow capturing: {right_to_capture()}" in " ".join(done.stdout.split())
 
 
-def test_here_uses_dumpcap_without_the_right_to_record(
+def test_with_here_dumpcap_records_for_a_user_without_the_right(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """A member of the group wireshark may run dumpcap, but not the course's recorder."""
@@ -341,7 +343,7 @@ def test_here_a_full_accept_queue_is_told_from_a_lossy_path() -> None:
     assert "backlog of listen()" in explanation.verdict.fix
 
 
-def test_here_packets_are_recorded_if_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_here_packets_are_recorded_if_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     if not has_net_raw():
         pytest.skip(NET_RAW)
     with answering() as port, chattering():

@@ -126,7 +126,7 @@ def test_an_ordinary_user_can_record(as_ordinary_user: Run) -> None:
 # ---- how it ends ----
 
 
-def test_the_exit_status_is_the_command_s(tmp_path: Path) -> None:
+def test_the_exit_status_is_that_of_the_command(tmp_path: Path) -> None:
     assert recorded(tmp_path / "log", "sh", "-c", "exit 7", status=7).exit_status == 7
     assert recorded(tmp_path / "log", "sh", "-c", "kill -9 $$", status=137).exit_status == 137
 

@@ -40,7 +40,7 @@ def captures_of(name: str, folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name != "tcp-vs-udp"])
-def test_the_lines_of_a_set_see_what_the_segments_tell(name: str, tmp_path: Path) -> None:
+def test_the_scapy_lines_of_a_set_agree_with_the_segments(name: str, tmp_path: Path) -> None:
     for capture in captures_of(name, tmp_path):
         seen: dict[str, Any] = {"open_capture": open_capture}
         seen["n"] = {"capture": str(capture), "captures": [str(capture)]}

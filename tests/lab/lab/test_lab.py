@@ -54,7 +54,7 @@ def test_a_command_stays_in_the_working_directory(
     assert lab.client.run(["pwd", "-P"]).stdout.strip() == str(tmp_path.resolve())
 
 
-def test_a_host_has_loopback_and_one_interface_and_no_way_out(lab: Lab) -> None:
+def test_a_host_has_loopback_and_one_interface_and_no_route_to_the_internet(lab: Lab) -> None:
     lines = lab.client.read("/proc/net/dev").splitlines()[2:]
     assert {line.split(":")[0].strip() for line in lines} == {"lo", "eth0"}
     with (

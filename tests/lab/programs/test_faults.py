@@ -128,7 +128,7 @@ def test_a_listener_ends_at_its_deadline(programs: Programs, program: str) -> No
         (["sendfile_server", "-p", "0", "-o", "/tmp"], ".*EISDIR: Is a directory"),
     ],
 )
-def test_what_is_missing_here_is_named(
+def test_missing_capabilities_of_this_machine_are_named(
     programs: Programs, arguments: list[str], message: str
 ) -> None:
     assert re.match(message, complaint(programs.run(*arguments), 1))

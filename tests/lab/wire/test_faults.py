@@ -25,7 +25,7 @@ from tcplab.experiments.bottleneck import Bufferbloat
 CELL_BYTES = 2048
 
 
-def test_no_byte_is_read_that_is_not_the_frames(sanitized_directory: Path) -> None:
+def test_no_byte_outside_the_frame_is_read(sanitized_directory: Path) -> None:
     parse(sanitized_directory, rounds=20_000)
 
 

@@ -92,7 +92,7 @@ def test_both_directions_do_what_the_model_says(
             pass
 
 
-def test_what_the_recording_says_left_is_what_arrives(bench: Bench, tmp_path: Path) -> None:
+def test_the_recorded_segments_are_those_that_arrive(bench: Bench, tmp_path: Path) -> None:
     link = Settings(
         rate_bps=20_000_000, delay_ns=2_000_000, queue_packets=5, loss=0.2, hold_every=5
     )

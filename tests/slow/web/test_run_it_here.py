@@ -81,7 +81,7 @@ def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any, si
     assert width <= page.viewport_size["width"]
 
 
-def test_a_late_answer_is_not_taken_for_the_next_request_s(page: Any, site: str) -> None:
+def test_a_late_answer_does_not_count_for_the_next_request(page: Any, site: str) -> None:
     page.goto(f"{site}/cork.html")
     answers = page.evaluate(
         """async () => {
