@@ -6,9 +6,11 @@ exercise, the numbers and right answers of ten others, and the public course.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
+import shutil
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +32,7 @@ from tcplab.grading.archive import Stored, captures_in, read_archive, take_out
 from tcplab.grading.assignment import Course, Numbers, Task, load_module
 from tcplab.grading.captures import calls_of, cause_of, pauses_ms
 from tcplab.grading.checks import score
-from tcplab.grading.drawing import assignments, causes_in_order, course_key, level_sizes
+from tcplab.grading.drawing import assignments, causes_in_order, course_key, draw, level_sizes
 from tcplab.grading.judging import parts_of
 from tcplab.grading.submission import Submission
 
@@ -269,8 +271,10 @@ def test_log_alone_does_not_reveal_the_cause(name: str) -> None:
 
 # ---- what a capture reveals without being read ----
 
-#: Number of neighbours that vote on a cause.
-NEIGHBOURS = 5
+#: Numbers of neighbours that vote on a cause.
+NEIGHBOURS = (1, 3, 5)
+#: Names of the courses with other secrets whose captures are drawn here.
+OTHER_SECRETS = ("one", "two")
 #: A classifier may beat chance by at most this share.
 MORE_THAN_CHANCE = 0.15
 
@@ -301,34 +305,63 @@ def looks(capture: Stored, data: bytes) -> dict[str, list[float]]:
     return {**features, "all": [value for values in features.values() for value in values]}
 
 
-def right_by_neighbours(points: Sequence[Sequence[float]], causes: Sequence[str]) -> float:
-    """Return the share of captures that have the most common cause of their neighbours."""
-    columns = [
-        (statistics.mean(one), statistics.pstdev(one) or 1.0) for one in zip(*points, strict=True)
-    ]
-    scaled = [
-        [(value - mean) / width for value, (mean, width) in zip(point, columns, strict=True)]
-        for point in points
-    ]
-    right = 0
-    for number, point in enumerate(scaled):
-        others = [other for other in range(len(scaled)) if other != number]
-        others.sort(key=lambda other: math.dist(point, scaled[other]))
-        votes = Counter(causes[other] for other in others[:NEIGHBOURS])
-        right += votes.most_common(1)[0][0] == causes[number]
-    return right / len(points)
+Seen = Sequence[tuple[dict[str, list[float]], str]]
+
+
+def seen_in(source: Path) -> Seen:
+    """Return the features and the cause of each capture of a set."""
+    members = read_archive(source)
+    return [(looks(one, members[one.name]), cause_of(one)) for one in captures_in(source)]
+
+
+def scaled(point: Sequence[float], widths: Sequence[float]) -> list[float]:
+    return [value / width for value, width in zip(point, widths, strict=True)]
+
+
+def right_by_neighbours(known: Seen, asked: Seen) -> dict[str, float]:
+    """Return the share of `asked` that has the most common cause of its neighbours in `known`.
+
+    The keys name the feature and the number of neighbours. A capture is not its own neighbour.
+    """
+    shares: dict[str, float] = {}
+    for feature in known[0][0]:
+        points = [features[feature] for features, _ in known]
+        widths = [statistics.pstdev(column) or 1.0 for column in zip(*points, strict=True)]
+        places = [scaled(point, widths) for point in points]
+        right = Counter[int]()
+        for one in asked:
+            place = scaled(one[0][feature], widths)
+            others = [index for index in range(len(known)) if known[index] is not one]
+            others.sort(key=lambda index: math.dist(place, places[index]))
+            for most in NEIGHBOURS:
+                votes = Counter(known[index][1] for index in others[:most])
+                right[most] += votes.most_common(1)[0][0] == one[1]
+        shares |= {f"{feature}, {most}": right[most] / len(asked) for most in NEIGHBOURS}
+    return shares
 
 
 @pytest.mark.parametrize("name", IDS)
 def test_superficial_features_do_not_reveal_the_cause(name: str) -> None:
     """Classify each capture by its neighbours among all others, as if it had another secret."""
     own = assessed(name)
-    members = read_archive(own.source)
-    causes = [cause_of(capture) for capture in own.captures]
-    seen = [looks(capture, members[capture.name]) for capture in own.captures]
-    shares = {
-        feature: right_by_neighbours([one[feature] for one in seen], causes) for feature in seen[0]
-    }
+    seen = seen_in(own.source)
+    shares = right_by_neighbours(seen, seen)
+    assert max(shares.values()) < 1 / len(own.scenes.CAUSES) + MORE_THAN_CHANCE, shares
+
+
+@pytest.mark.needs_lab
+def test_captures_of_the_public_course_do_not_reveal_those_of_another(tmp_path: Path) -> None:
+    """Classify the captures of courses with other secrets by their neighbours in the public one."""
+    own = assessed("buffers")
+    asked: list[Any] = []
+    for secret in OTHER_SECRETS:
+        source = tmp_path / secret / "solutions" / "buffers"
+        shutil.copytree(own.source, source)
+        (source.parent / "secret").write_text(hashlib.sha256(secret.encode()).hexdigest())
+        for _ in draw(source):
+            pass
+        asked += seen_in(source)
+    shares = right_by_neighbours(seen_in(own.source), asked)
     assert max(shares.values()) < 1 / len(own.scenes.CAUSES) + MORE_THAN_CHANCE, shares
 
 
