@@ -22,7 +22,6 @@ from tcplab.explain.shares import (
 )
 from tcplab.explain.small_segments import small_segments
 from tcplab.models import Reason
-from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
 
 #: A fault must take this share of the time, this long in total, and this long per wait. A smaller
@@ -109,6 +108,7 @@ class _Judge:
             "send-buffer": self._send_buffer,
             "mtu-black-hole": self._mtu_black_hole,
             "accept-queue": self._accept_queue,
+            "loss": self._loss,
             "slow-start-after-idle": self._slow_start_after_idle,
             "protocol-window": self._protocol_window,
             "congestion-window": self._congestion_window,
@@ -117,12 +117,14 @@ class _Judge:
         }
         if cause in describe:
             return describe[cause](share)
-        title, evidence, fix = _PLAIN[cause]
-        if cause in ("server", "client") and not self._sockets(cause):
-            title = f"the {cause} (its program or its TCP: its calls are not recorded)"
-        if not fix:
-            return Finding(cause, "none", share, self._total[cause], title, evidence, fix)
-        return self._limit(cause, share, title, evidence, fix)
+        if cause in ("server", "client"):
+            title = f"the {cause}'s program"
+            if not any(cause in conversation.sockets for conversation in self._conversations):
+                title = f"the {cause} (its program or its TCP: its calls are not recorded)"
+            evidence = f"nothing was in flight, and the {cause} was the next to write"
+        else:
+            title, evidence = _WITHOUT_FIX[cause]
+        return Finding(cause, "none", share, self._total[cause], title, evidence, "")
 
     # ---- small segments ----
 
@@ -337,6 +339,15 @@ class _Judge:
             " thread, or open fewer connections at once",
         )
 
+    def _loss(self, share: float) -> Finding:
+        return self._limit(
+            "loss",
+            share,
+            "lost packets that were sent again",
+            "retransmissions on the connection",
+            "find where the path drops packets; TCP can only send them again",
+        )
+
     def _slow_start_after_idle(self, share: float) -> Finding:
         cause = "slow-start-after-idle"
         side = self._side(cause)
@@ -409,15 +420,12 @@ class _Judge:
 
     def failures(self) -> list[Finding]:
         """Return a finding for the first connection that was never opened, if there is one."""
-        result = []
         for conversation in self._conversations:
             if conversation.failure:
                 text = f"{conversation.name}: {conversation.failure}"
                 fix = "check the address, port and firewall, and whether the server is listening"
-                result.append(
-                    Finding("not-connected", "fault", 1.0, 0.0, "no connection", text, fix)
-                )
-        return result[:1]
+                return [Finding("not-connected", "fault", 1.0, 0.0, "no connection", text, fix)]
+        return []
 
     def many_small_writes(self) -> list[Finding]:
         """Return a finding for needlessly small segments, which cost headers, if not time."""
@@ -482,13 +490,6 @@ class _Judge:
             for timeline in conversation.timelines.values()
         ]
 
-    def _sockets(self, side: str) -> list[SocketCalls]:
-        return [
-            conversation.sockets[side]
-            for conversation in self._conversations
-            if side in conversation.sockets
-        ]
-
     def _side(self, cause: str) -> str:
         counted = Counter(wait.side for wait in self._waits[cause])
         return counted.most_common(1)[0][0] if counted else "client"
@@ -512,28 +513,9 @@ _BUFFER: Final = (
     " leave TCP_NODELAY off, or TCP_CORK on, while there is more to send"
 )
 
-#: Title, evidence and fix of each cause that no method of _Judge describes.
-_PLAIN: Final = {
-    "loss": (
-        "lost packets that were sent again",
-        "retransmissions on the connection",
-        "find where the path drops packets; TCP can only send them again",
-    ),
-    "autocorked": ("autocorking", "an earlier packet was still in the interface's queue", ""),
-    "link-rate": (
-        "the rate of the link",
-        "segments waited in the queue of the link",
-        "",
-    ),
-    "unknown": ("something that is not in the record", "see the missing evidence below", ""),
-    "server": (
-        "the server's program",
-        "nothing was in flight, and the server was the next to write",
-        "",
-    ),
-    "client": (
-        "the client's program",
-        "nothing was in flight, and the client was the next to write",
-        "",
-    ),
+#: Title and evidence of the other causes, which no change of the program ends.
+_WITHOUT_FIX: Final = {
+    "autocorked": ("autocorking", "an earlier packet was still in the interface's queue"),
+    "link-rate": ("the rate of the link", "segments waited in the queue of the link"),
+    "unknown": ("something that is not in the record", "see the missing evidence below"),
 }

@@ -114,16 +114,29 @@ def test_no_connection_with_losses_is_kept_open() -> None:
     assert "keep connections open" not in limit.fix
 
 
-@pytest.mark.parametrize("is_fixed", [True, False])
-def test_the_kernel_knows_when_a_fixed_buffer_was_the_limit(is_fixed: bool) -> None:
+@pytest.mark.parametrize(("is_fixed", "limited_ms"), [(True, 2000), (True, 200), (False, 2000)])
+def test_the_kernel_knows_when_a_fixed_buffer_was_the_limit(
+    is_fixed: bool, limited_ms: int
+) -> None:
     upload = lossy()
-    upload.sockets["client"] = socket((0, "write"), (2600, "close"), rwnd_limited_us=2_000_000)
+    upload.sockets["client"] = socket(
+        (0, "write"), (2600, "close"), rwnd_limited_us=1000 * limited_ms
+    )
     upload.sockets["server"] = socket((0, "read"), (2590, "read"))
     if is_fixed:
         upload.sockets["server"].options.append((ns(0), "rcvbuf", 32_768))
     verdict = findings([upload])[0]
     assert verdict.cause == ("fixed-receive-buffer" if is_fixed else "congestion-window")
-    assert round(verdict.ms, -2) == 2000 or not is_fixed
+    assert round(verdict.ms, -2) == limited_ms or not is_fixed
+
+
+@pytest.mark.parametrize("unread", [0, 1000])
+def test_sender_waits_for_a_reader_that_leaves_data_unread(unread: int) -> None:
+    upload = lossy()
+    upload.sockets["server"] = socket((0, "read"), (1300, "read"), (2600, "read"), unread=unread)
+    [verdict] = [finding for finding in findings([upload]) if finding.share > 0.5]
+    assert verdict.cause == ("receive-window" if unread else "congestion-window")
+    assert ("let the server read sooner" in verdict.fix) is bool(unread)
 
 
 @pytest.mark.parametrize(

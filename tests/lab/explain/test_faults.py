@@ -9,7 +9,7 @@ from tests.support.explain import programs as run
 from tests.support.explain.cases import CORK, NAGLE, Fault, Healthy, check
 
 from tcplab import Lab
-from tcplab.explain import Explanation, explain_command
+from tcplab.explain import explain_command
 
 pytestmark = pytest.mark.needs_lab
 
@@ -130,22 +130,14 @@ def test_no_fault_is_found_where_there_is_none(name: str, tmp_path: Path) -> Non
     check(HEALTHY[name], tmp_path)
 
 
-@pytest.fixture(scope="module")
-def black_hole() -> Explanation:
+def test_an_mtu_black_hole_is_named() -> None:
     """Lose a large ClientHello, as in github.com/Start9Labs/start-technologies/issues/3261."""
+    client, server = run.sends(["x" * 1700], "ok", 8080), run.answers("ok", until="x" * 1700)
     with Lab() as lab:
         lab.link.update(mtu=900, icmp="off")
-        client = run.sends(["x" * 1700], "hello", 8080)
-        return explain_command(
-            client, run.answers("hello", until="x" * 1700), lab=lab, timeout_s=2.5
-        )
-
-
-def test_an_mtu_black_hole_is_named(black_hole: Explanation) -> None:
-    verdict = black_hole.verdict
-    assert verdict is not None
-    assert verdict.cause == "mtu-black-hole", black_hole.report()
-    assert verdict.kind == "fault"
+        explanation = explain_command(client, server, lab=lab, timeout_s=2.5)
+    [verdict] = [finding for finding in explanation.findings if finding.kind == "fault"]
+    assert verdict.cause == "mtu-black-hole", explanation.report()
 
 
 def test_a_connection_that_is_refused_is_named() -> None:
