@@ -66,6 +66,11 @@ def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[
     fastest = min(only, default=0) * 3 // 4  # a resent segment may have been faster than these
     arrived: dict[int, int] = {}
     for key, sent in copies.items():
+        if len(times.get(key, ())) == len(sent):  # none was lost
+            arrived |= {
+                copy.number: time_ns for copy, time_ns in zip(sent, times[key], strict=True)
+            }
+            continue
         for time_ns in times.get(key, ()):
             possible = [copy for copy in sent if copy.time_ns + fastest <= time_ns]
             if possible:

@@ -96,6 +96,7 @@ class Replay:
         self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets and packets, sorted
         self._last_left: dict[int, int] = {}  # time of the last retransmission, by offset
         self._passed_ns: dict[tuple[int, int, int], int] = {}  # time, by IP ID, offset and size
+        self._resent: list[tuple[int, Segment]] = []  # holds' indices, since all was acknowledged
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
         # Each value of una, and the time at which it was reached, in order.
         self._acked_ns: tuple[list[int], list[int]] = ([], [])
@@ -286,6 +287,8 @@ class Replay:
     def _arrival(self, moment: Moment, packet: Packet) -> None:
         if not packet.has_ack:
             return
+        if packet.sack_blocks and packet.ack - self.sender.nxt in (0, 1):
+            self._needless_after_all()
         if packet.ack > self.sender.una:
             self._duplicate_acks = 0
             self._with_sack = False
@@ -303,6 +306,17 @@ class Replay:
             self._acked_ns[1].append(packet.time_ns)
         self.sender.acknowledged(packet)
         self._judge(moment)
+
+    def _needless_after_all(self) -> None:
+        """Withdraw a hold for a loss if both copies arrived, as a tail loss probe's often do.
+
+        An ACK of everything that was sent can only have a SACK block for a duplicate (RFC 2883).
+        """
+        if len(self._resent) == 1:
+            index, segment = self._resent.pop()
+            del self.holds[index]
+            segment.holds = ()
+            segment.evidence += "; its first copy had arrived (D-SACK)"
 
     def _is_duplicate(self, packet: Packet) -> bool:
         """Return whether this is a duplicate ACK (RFC 5681, 2). Any ACK with SACK blocks is one."""
@@ -328,6 +342,8 @@ class Replay:
         if packet.offset < self.sender.nxt:
             self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN), [], None)
             return
+        if self.sender.unacked <= 0:
+            self._resent.clear()
         self._chain = why, hold, released_by = self._verdict(moment, packet)
         carried = self._carried(packet)
         self._append(packet, why, self._holds_of(carried, hold), released_by, carried)
@@ -393,6 +409,7 @@ class Replay:
         hold = Hold(since_ns, packet.time_ns, why.reason, evidence, "", packet.payload_bytes)
         self.holds.append(hold)
         self._append(packet, why, [hold], None)
+        self._resent.append((len(self.holds) - 1, self.segments[-1]))
         self._remember(packet)
         self._last_left[packet.offset] = self._last_sent_ns = packet.time_ns
         if packet.end > self.sender.nxt:  # new data follows the resent bytes in this packet

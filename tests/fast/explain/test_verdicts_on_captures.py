@@ -149,3 +149,24 @@ def test_every_packet_of_a_long_capture_is_judged_up_to_the_limit(
     monkeypatch.setattr("tcplab.explain.joining.MOST_PACKETS", packets // 2)
     shorter = from_capture(str(tmp_path / "x.pcap"), Evidence())
     assert f" of {packets:,} packets (" in shorter.report().partition("\n")[0]
+
+
+@pytest.mark.parametrize("arrived_twice", [True, False])
+def test_a_tail_loss_probe_is_no_loss_if_both_copies_arrived(
+    arrived_twice: bool, tmp_path: Path
+) -> None:
+    talk = Talk(ipv6=True)
+    talk.handshake()
+    for number in range(6):
+        start = 1 + 20 * number
+        talk.segment(0, "PA", start, 1, 10)
+        talk.segment(0, "PA", start + 10, 1, 10, step_ns=1)
+        talk.segment(0, "PA", start + 10, 1, 10, step_ns=20 * MS)
+        block = [("SAck", (5011 + 20 * number, 5021 + 20 * number))] if arrived_twice else []
+        talk.segment(1, "A", 1, start + 20, options=block)
+    explanation = verdict_on(talk, tmp_path)
+    causes = {finding.cause for finding in explanation.findings}
+    assert ("loss" in causes) is not arrived_twice, explanation.report()
+    [conversation] = explanation.conversations
+    sentences = conversation.timelines["client"].sentences()
+    assert sum("D-SACK" in sentence for sentence in sentences) == 6 * arrived_twice
