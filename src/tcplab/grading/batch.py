@@ -192,6 +192,8 @@ def prepare(
     nbgrader_config.py. `jobs` submissions are graded in parallel, by default one per processor.
     `scheduler` is the address of a Dask scheduler whose workers grade instead of this machine.
     """
+    from tcplab.grading.sandbox import why_no_sandbox
+
     if not 0 <= jobs <= 256:
         raise ParameterError(f"jobs={jobs} must be from 1 to 256 (or 0: one per processor)")
     if jobs and scheduler:
@@ -205,21 +207,14 @@ def prepare(
     source = source_folder(folders, assignment)
     if not (source / "hidden" / "judge.py").is_file():
         raise ParameterError(f"{source} has no hidden/judge.py; see docs/new-assignment.md")
-    if not (unsafe_no_sandbox or scheduler):
-        _insist_on_a_sandbox()
-    source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
-    jobs = jobs or os.cpu_count() or 1
-    return Work(assignment, course, config, folders, jobs, scheduler, unsafe_no_sandbox, source_key)
-
-
-def _insist_on_a_sandbox() -> None:
-    from tcplab.grading.sandbox import why_no_sandbox
-
-    if reason := why_no_sandbox():
+    if not (unsafe_no_sandbox or scheduler) and (reason := why_no_sandbox()):
         raise LabError(
             f"submissions are not graded without a sandbox. {reason}"
             " (or, if you trust them all: --unsafe-no-sandbox)"
         )
+    source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
+    jobs = jobs or os.cpu_count() or 1
+    return Work(assignment, course, config, folders, jobs, scheduler, unsafe_no_sandbox, source_key)
 
 
 def _submissions(

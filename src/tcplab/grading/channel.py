@@ -29,9 +29,8 @@ from tcplab.grading.sandbox_runner import (
 #: in base64.
 MAX_OUTPUT: Final = 20_000
 MAX_DISPLAYED: Final = 80_000
-#: Maximum number of outputs of one cell, and of characters in all outputs together.
+#: Maximum number of outputs of one cell. The sandbox limits all data on the channel.
 MAX_OUTPUTS: Final = 60
-MAX_OUTPUT_IN_ALL: Final = 4_000_000
 #: Maximum number of lines of a traceback.
 MAX_LINES: Final = 30
 #: Maximum number of characters in an exception's name, and in its message.
@@ -67,7 +66,7 @@ def receive(
     data: bytes, cells: Sequence[int], names: Sequence[str], files: Sequence[str]
 ) -> Received:
     """Copy the well-formed data about these cells (by index), variables and files (by name)."""
-    received, space = Received(), [MAX_OUTPUT_IN_ALL]
+    received = Received()
     lines = data.split(b"\n", 2 * len(cells) + 64)
     if len(lines) > 2 * len(cells) + 64:
         received.note("more lines than the runner sends")
@@ -80,7 +79,7 @@ def receive(
             case {"cell": int(index), "outputs": list(outputs)} if _is_index(index, cells):
                 if index in received.outputs:
                     received.note("outputs of a cell twice")
-                received.outputs[index] = _outputs(outputs, received, space)
+                received.outputs[index] = _outputs(outputs, received)
             case {"answers": dict(answers), "files": dict(sent)}:
                 if received.finished:
                     received.note("more than one set of answers")
@@ -109,27 +108,13 @@ def _is_index(index: int, cells: Sequence[int]) -> bool:
 # ---- outputs -------------------------------------------------------------------------------------
 
 
-def _outputs(outputs: list[Any], received: Received, space: list[int]) -> list[dict[str, Any]]:
+def _outputs(outputs: list[Any], received: Received) -> list[dict[str, Any]]:
     if len(outputs) > MAX_OUTPUTS:
         received.note(f"more than {MAX_OUTPUTS} outputs of one cell")
-    kept = []
-    for content in outputs[:MAX_OUTPUTS]:
-        output = _output(content)
-        if output is None:
-            received.note("an output that is not of the runner")
-            continue
-        space[0] -= sum(map(len, _texts(output)))
-        if space[0] < 0:
-            received.note(f"more than {MAX_OUTPUT_IN_ALL} characters of outputs")
-            break
-        kept.append(output)
-    return kept
-
-
-def _texts(output: Mapping[str, Any]) -> list[str]:
-    data = output.get("data", {})
-    texts = [output.get(key, "") for key in ("text", "ename", "evalue")]
-    return [*texts, *data.values(), *output.get("traceback", [])]
+    read = [_output(content) for content in outputs[:MAX_OUTPUTS]]
+    if None in read:
+        received.note("an output that is not of the runner")
+    return [output for output in read if output is not None]
 
 
 def _output(output: Any) -> dict[str, Any] | None:

@@ -98,11 +98,6 @@ def _not_answered(value: Any, name: str) -> Verdict | None:
     return None
 
 
-def _not_a_number(value: Any, name: str, unit: str) -> Verdict:
-    of = f" of {unit}" if unit else ""
-    return Verdict(0, f"{name} is {describe(value)}; give a plain number{of}.")
-
-
 def _close(value: float, expected: float, within: float) -> bool:
     return abs(value - expected) <= within * abs(expected) + 1e-12
 
@@ -126,7 +121,8 @@ def number(
         return blank
     given = as_number(value)
     if given is None:
-        return _not_a_number(value, name, unit)
+        of = f" of {unit}" if unit else ""
+        return Verdict(0, f"{name} is {describe(value)}; give a plain number{of}.")
     if _close(given, expected, within):
         return Verdict(1, f"{name}: right.")
     for hint in hints:

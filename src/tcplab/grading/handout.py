@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -72,11 +71,6 @@ def _copy(released: Path, target: Path, captures: list[str]) -> None:
 
 
 def _zip(released: Path, target: Path, captures: list[str]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tcplab-handout-") as name:
-        folder = Path(name) / released.name
-        _copy(released, folder, captures)
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(folder.rglob("*")):
-                if path.is_file():
-                    archive.write(path, path.relative_to(name))
+        _copy(released, Path(name, released.name), captures)
+        shutil.make_archive(str(target.with_suffix("")), "zip", name)

@@ -26,7 +26,6 @@ MAX_CELLS: Final = 2000
 MAX_SOURCE: Final = 1_000_000
 #: Maximum number of characters in the sources of all cells.
 MAX_SOURCES: Final = 8_000_000
-MAX_OUTPUT: Final = 10 << 20
 #: Maximum number of base64 characters in all pictures that were pasted into texts.
 MAX_PICTURES: Final = 32 << 20
 
@@ -217,8 +216,6 @@ def _clean(cell: Any, into: Repaired) -> _Cell | None:
         source = source[:MAX_SOURCE]
     grading, outputs = _at(cell, "metadata", "nbgrader"), _at(cell, "outputs")
     outputs = outputs if isinstance(outputs, list) else []
-    if _length(outputs) > MAX_OUTPUT:
-        into.note("huge-output")
     return _Cell(
         kind,
         source,
@@ -227,20 +224,6 @@ def _clean(cell: Any, into: Repaired) -> _Cell | None:
         _pictures(_at(cell, "attachments"), into),
         [shown for output in outputs[:2000] if (shown := _score(output))],
     )
-
-
-def _length(value: Any) -> int:
-    """Return the total length of the strings in a JSON value. Stop counting above MAX_OUTPUT."""
-    length, todo = 0, [value]
-    while todo and length <= MAX_OUTPUT:
-        match todo.pop():
-            case str(text):
-                length += len(text)
-            case list(values):
-                todo += values
-            case dict(members):
-                todo += members.values()
-    return length
 
 
 def _pictures(attachments: Any, into: Repaired) -> dict[str, dict[str, str]]:

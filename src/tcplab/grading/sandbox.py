@@ -46,7 +46,6 @@ class Limits:
     cpu_s: int = 120  #: time on the processor
     #: memory, in which shared pages count once per process, and sockets as if they were full
     memory_bytes: int = 2048 * MIB
-    process_bytes: int = 4096 * MIB  #: address space of each process
     processes: int = 64  #: number of processes and threads at a time
     folder_bytes: int = 256 * MIB  #: total size of its folder, /tmp and /dev/shm
     file_bytes: int = 64 * MIB  #: size of the largest file

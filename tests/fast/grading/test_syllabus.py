@@ -10,8 +10,8 @@ import pytest
 from tests.support.lessons import BY_SLUG
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
+from tools import syllabus
 
-from tcplab.grading import syllabus
 from tcplab.grading.drawing import assignments
 from tcplab.grading.trial import Trial
 
@@ -125,4 +125,4 @@ def test_each_written_answer_has_samples_of_every_mark() -> None:
 def test_kit_has_both_tables() -> None:
     kit = (ROOT / "docs/instructors-kit.md").read_text()
     for table in syllabus.tables(ROOT).split("\n\n"):
-        assert table in kit, "paste what `python -m tcplab.grading.syllabus` prints"
+        assert table in kit, "paste what `python -m tools.syllabus` prints"

@@ -320,7 +320,7 @@ DAMAGES: Final[dict[str, Damage]] = {
         repairs=("half-written",),
     ),
     "merge-markers-in-the-json": Damage(raw(conflict), repairs=("merge-markers",)),
-    "output-of-50-megabytes": Damage(changed(huge_output), repairs=("huge-output",)),
+    "output-of-50-megabytes": Damage(changed(huge_output)),
     "another-kernels-name": Damage(changed(other_kernel), repairs=("other-kernel",)),
     "notebook-format-of-2013": Damage(changed(old_format), repairs=("old-format",)),
     "last-years-version": Damage(changed(last_year), repairs=("lost-cell-id: q1-answer",)),

@@ -1,6 +1,6 @@
 """Find the sections that teach each question, and measure the work that C programs take.
 
-    python -m tcplab.grading.syllabus [COURSE]
+    python -m tools.syllabus [COURSE]
 
 prints the two tables of the instructor's kit. The last line of a question's text names the
 sections that teach it. `breaks` in `hidden/mutants.py` names the rule that a mistake breaks.
