@@ -155,12 +155,12 @@ static void drop_capabilities(void) {
 }
 
 static void copy_given(void) {
-    pid_t child = fork();
+    pid_t child = fork_process();
     if (child == 0) {
         execl("/bin/cp", "cp", "-r", "/given/.", "/submission", (char *)NULL);
         fail("/bin/cp");
     }
-    if (child < 0 || wait_for_child(child) != 0)
+    if (wait_for_child(child) != 0)
         fail_because("the submission does not fit into its folder of %lld bytes",
                      (long long)root.folder_bytes);
 }
