@@ -20,7 +20,7 @@ class Race(Variant, key=("congestion", "aqm"), heading="congestion control"):
     aqm: str
     run: Shared
 
-    mbit = computed(lambda race: race.run.mbit, "together (Mbit/s)", ".2f")
+    mbit = computed(lambda race: race.run.mbit, "total (Mbit/s)", ".2f")
     near_mbit = computed(lambda race: race.run.nearest.mbit, "shortest RTT (Mbit/s)", ".2f")
     far_mbit = computed(lambda race: race.run.farthest.mbit, "longest RTT (Mbit/s)", ".2f")
 
@@ -34,7 +34,7 @@ class Race(Variant, key=("congestion", "aqm"), heading="congestion control"):
         return self.run.farthest.median_rtt_ms / self.run.nearest.median_rtt_ms
 
     jain = computed(lambda race: jain_index(race.run.rates_mbit), "Jain's index", ".3f")
-    median_queue = computed(lambda race: race.run.median_queue, "queue, median", ".0f")
+    median_queue = computed(lambda race: race.run.median_queue, "median queue (packets)", ".0f")
     drops = computed(lambda race: len(race.run.drops_s), "dropped", "d")
 
     @property

@@ -155,7 +155,9 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
     end_bytes: int = column("SO_RCVBUF at the end", ",d")
 
     window_bytes = computed(
-        lambda case: max(sample.window_bytes for sample in case.samples), "largest window", ",d"
+        lambda case: max(sample.window_bytes for sample in case.samples),
+        "largest window (bytes)",
+        ",d",
     )
 
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half

@@ -128,7 +128,7 @@ class Ordered(Variant, key=("before", "after")):
     window_scale: int = column("window scale", "d")
     rcvbuf_bytes: int = column("SO_RCVBUF at the end", ",d")
     syn_window_bytes: int
-    largest_window_bytes: int = column("largest window", ",d")  #: not counting the SYN-ACK
+    largest_window_bytes: int = column("largest window (bytes)", ",d")  #: not counting the SYN-ACK
     mbit: float = column("Mbit/s", ".1f")
     retransmissions: int = column("retransmissions", "d")
     zero_windows: int = column("zero windows", "d")
