@@ -16,7 +16,7 @@ from tcplab.errors import LabError, ParameterError, SandboxError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, describe, numbers_in, one_of, sizes_in
-from tcplab.grading.packets import QUIET_S, OwnPacket, connected
+from tcplab.grading.packets import OwnPacket, connected
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -145,12 +145,13 @@ def check_q6(submission: Submission) -> Verdict:
 def check_q8(submission: Submission) -> Verdict:
     """Open a connection with the learner's packet, and look at the segments of a page."""
     n = submission.numbers
+    page_bytes = n["page_header_bytes"] + n["page_bytes"]
     try:
         syn = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
         with connected(submission.lab(sysctls=NO_PROBES), syn) as (ours, server):
             server.send(bytes(n["page_header_bytes"]), socket.MSG_MORE)
             server.send(bytes(n["page_bytes"]))
-            heard = ours.hear(lambda _: False, QUIET_S)
+            heard = ours.hear_all(lambda heard: heard[-1].sent_bytes >= page_bytes)
     except ParameterError as error:
         return Verdict(0, str(error))
     sizes = [size for _, size in sorted({(each.seq, each.data_bytes) for each in heard})]

@@ -18,7 +18,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
-from tcplab.grading.packets import QUIET_S, SYN, OwnPacket, connected
+from tcplab.grading.packets import SYN, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -151,16 +151,17 @@ def check_q8(submission: Submission) -> Verdict:
         packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
     except ParameterError as error:
         return Verdict(0, str(error))
+    wanted = set(range(first, first + submission.numbers["lost_segments"]))
     flight_bytes = INITIAL_WINDOW_SEGMENTS * mss
     syn = OwnPacket(flags=SYN, options=struct.pack(">BBHBBBB", 2, 4, mss, 1, 1, 4, 2))
     with connected(submission.lab(sysctls=NO_PROBES), syn) as (ours, server):
         server.send(bytes(flight_bytes))
         ours.hear(lambda heard: heard[-1].sent_bytes == flight_bytes)
         ours.send(packet)
-        again = {heard.seq // mss for heard in ours.hear(lambda _: False, QUIET_S)}
+        heard = ours.hear_all(lambda heard: wanted <= {one.seq // mss for one in heard})
+    again = {one.seq // mss for one in heard}
     if 0 in again and packet.ack > 1:
         raise LabError("the server repeated its first segment before your ACK came; check again")
-    wanted = set(range(first, first + submission.numbers["lost_segments"]))
     if again == wanted:
         return Verdict(1, f"After your packet, the server repeated the {len(wanted)} segments.")
     numbers = ", ".join(str(index + 1) for index in sorted(again)) or "none"

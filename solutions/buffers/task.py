@@ -15,7 +15,7 @@ from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import counts_in, equal_parts, numbers_in, one_of
-from tcplab.grading.packets import QUIET_S, SYN, OwnPacket, connected
+from tcplab.grading.packets import SYN, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -163,7 +163,7 @@ def check_q8(submission: Submission) -> Verdict:
         server.setblocking(False)
         server.send(bytes(WRITTEN_BYTES))
         ours.send(packet)
-        heard = ours.hear(lambda _: False, QUIET_S)
+        heard = ours.hear_all(lambda heard: heard[-1].sent_bytes >= n["released_bytes"])
     came = max((segment.sent_bytes for segment in heard), default=0)
     if came == n["released_bytes"]:
         return Verdict(1, f"Your packet released {came} bytes.")

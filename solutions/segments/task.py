@@ -16,7 +16,7 @@ from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
-from tcplab.grading.packets import QUIET_S, OwnPacket, connected
+from tcplab.grading.packets import OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -130,7 +130,7 @@ def check_q8(submission: Submission) -> Verdict:
         with connected(submission.lab(sysctls=NO_PROBES), syn) as (ours, server):
             server.setblocking(False)
             server.send(bytes(10_000))
-            heard = ours.hear(lambda _: False, QUIET_S)
+            heard = ours.hear_all(lambda heard: heard[-1].sent_bytes >= wanted)
     except ParameterError as error:
         return Verdict(0, str(error))
     came = max((segment.sent_bytes for segment in heard), default=0)

@@ -147,6 +147,10 @@ class Talk:
         self._scapy.sniff(timeout=within_s, stop_filter=note, store=False)
         return heard
 
+    def hear_all(self, enough: Enough) -> list[Heard]:
+        """Return the segments until `enough` is true of them, and those of a quiet moment after."""
+        return [*self.hear(enough), *self.hear(lambda _: False, QUIET_S)]
+
 
 def _shifted(options: bytes, first: int) -> bytes:
     """Return TCP options after adding `first` to the edges of their SACK blocks."""
