@@ -16,7 +16,7 @@ from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
-from tcplab.grading.packets import QUIET_S, OwnPacket, connected
+from tcplab.grading.packets import OwnPacket, connected
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -136,7 +136,8 @@ def check_q8(submission: Submission) -> Verdict:
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
             for size in (700, 400, n["corked_bytes"] - 1100):
                 server.send(bytes(size))
-            heard = ours.hear(lambda _: False, QUIET_S)
+            free = n["corked_bytes"] - n["held_bytes"]
+            heard = ours.hear_all(lambda heard: heard[-1].sent_bytes >= free)
     except ParameterError as error:
         return Verdict(0, str(error))
     left = max((segment.sent_bytes for segment in heard), default=0)

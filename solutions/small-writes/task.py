@@ -12,7 +12,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
-from tcplab.grading.packets import QUIET_S, SYN_1460, OwnPacket, connected
+from tcplab.grading.packets import SYN_1460, OwnPacket, connected
 from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -144,7 +144,7 @@ def check_q8(submission: Submission) -> Verdict:
     with connected(submission.lab(sysctls=NO_PROBES), SYN_1460) as (ours, server):
         for size in writes:
             server.send(bytes(size))
-        before = ours.hear(lambda _: False, QUIET_S)
+        before = ours.hear_all(lambda heard: heard[-1].sent_bytes >= writes[0])
         sent = max((heard.sent_bytes for heard in before), default=0)
         if sent != writes[0]:
             raise LabError(f"the server sent {sent} bytes instead of {writes[0]}")

@@ -27,7 +27,7 @@ _SACK: Final = 5  # kind of the option with the blocks of a selective acknowledg
 #: How long to wait for an answer. A kernel answers at once, but the machine may be busy.
 PATIENCE_S: Final = 2.0
 #: After this time without a packet, the server is taken to have finished.
-QUIET_S: Final = 0.3
+_QUIET_S: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Talk:
 
     def hear_all(self, enough: Enough) -> list[Heard]:
         """Return the segments until `enough` is true of them, and those of a quiet moment after."""
-        return [*self.hear(enough), *self.hear(lambda _: False, QUIET_S)]
+        return [*self.hear(enough), *self.hear(lambda _: False, _QUIET_S)]
 
 
 def _shifted(options: bytes, first: int) -> bytes:
