@@ -83,7 +83,7 @@ def handshake(time_us: int, port: int, rtt_us: int) -> Iterator[Row]:
 def upload(time_us: int, port: int, packets: int, rtt_us: int = 20_000) -> Iterator[Row]:
     """Yield bursts of 100 full segments, of which every fifth burst loses one, and their ACKs."""
     yield from handshake(time_us, port, rtt_us)
-    for burst in range(packets // 151):
+    for burst in range((packets - 3) // 152):
         time_us += 2 * rtt_us
         ends = [1 + MSS_BYTES * (100 * burst + i) for i in range(101)]
         for i, seq in enumerate(ends[:-1]):
@@ -106,7 +106,7 @@ def exchanges(
     """
     yield from handshake(time_us, port, rtt_us)
     asked, answered = 1, 1
-    for _ in range(packets // (5 if late_us else 3)):
+    for _ in range((packets - 3) // (5 if late_us else 3)):
         time_us += 2 * rtt_us
         if late_us:
             yield time_us, False, port, PSH | ACK, asked, answered, 50
