@@ -295,7 +295,9 @@ def record_connection(
         listener.settimeout(_ACCEPT_S)
 
         talk = small_talk() if talk is None else talk
-        serving = _Serving(listener, server, talk)
+        failures: list[Exception] = []
+        arguments = (listener, server, talk, failures)
+        serving = threading.Thread(target=_serve, args=arguments, daemon=True)
         with lab.client.capture(snaplen=snaplen) as capture:
             serving.start()
             try:
@@ -309,38 +311,29 @@ def record_connection(
             serving.join(patience_s)
             if serving.is_alive():
                 raise LabError(f"{path.name}: the server does not end within {patience_s:g} s")
-            if serving.failure:
-                raise serving.failure
+            if failures:
+                raise failures[0]
             time.sleep(_AFTERWARDS_S)
         if capture.drops:
             raise LabError(f"the recorder lost {capture.drops} packets of {path.name}; try again")
         capture.save(path)
 
 
-class _Serving(threading.Thread):
-    """A thread that accepts one connection, sends `talk`, and calls the server's function."""
-
-    def __init__(
-        self,
-        listener: socket.socket,
-        server: Callable[[socket.socket], None],
-        talk: Sequence[tuple[float, int]],
-    ) -> None:
-        super().__init__(daemon=True)
-        self._listener = listener
-        self._server = server
-        self._talk = talk
-        self.failure: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            accepted, _ = self._listener.accept()
-            with accepted:
-                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                for pause_s, size in self._talk:
-                    time.sleep(pause_s)
-                    accepted.sendall(bytes(size))
-                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
-                self._server(accepted)
-        except Exception as error:
-            self.failure = error
+def _serve(
+    listener: socket.socket,
+    server: Callable[[socket.socket], None],
+    talk: Sequence[tuple[float, int]],
+    failures: list[Exception],
+) -> None:
+    """Accept one connection, send `talk`, and call the server's function."""
+    try:
+        accepted, _ = listener.accept()
+        with accepted:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for pause_s, size in talk:
+                time.sleep(pause_s)
+                accepted.sendall(bytes(size))
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+            server(accepted)
+    except Exception as error:
+        failures.append(error)
