@@ -34,7 +34,6 @@ from tcplab.grading.staging import Expected, copy_files, put_in_place
 #: `nbgrader submit` makes a complete folder accessible to all users. A folder that was made by hand
 #: is taken once it has not changed for this long.
 SETTLED_S: Final = 60.0
-_MAX_TIME: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +75,10 @@ class Inbound:
 
         A student's last submission before the deadline `due` is preferred to any later one.
         """
+
+        def rank(arrival: Arrival) -> tuple[bool, str]:
+            return due is None or arrival.at <= due, arrival.order
+
         by_student: dict[str, Arrival] = {}
         refused: dict[str, str] = {}
         with os.scandir(self._folder) as entries:
@@ -90,13 +93,8 @@ class Inbound:
                 except FileNotFoundError:  # the owner has just removed it
                     continue
                 if arrival is not None:
-                    known = [
-                        arrived for arrived in (by_student.get(arrival.student), arrival) if arrived
-                    ]
-                    in_time = [arrived for arrived in known if due is None or arrived.at <= due]
-                    by_student[arrival.student] = max(
-                        in_time or known, key=lambda arrived: arrived.order
-                    )
+                    known = by_student.get(arrival.student, arrival)
+                    by_student[arrival.student] = max(known, arrival, key=rank)
         return by_student, refused
 
     def _arrival(self, entry: os.DirEntry[str], student: str, at: str) -> Arrival | None:
@@ -128,7 +126,7 @@ def _login(user: int) -> str:
 @functools.lru_cache(100_000)  # the exchange is read every second, and parsing takes time
 def _utc(text: str) -> datetime | None:
     try:
-        return parse_utc(text).replace(tzinfo=UTC) if len(text) <= _MAX_TIME else None
+        return parse_utc(text).replace(tzinfo=UTC) if len(text) <= 64 else None
     except Exception:  # the parser raises many kinds of errors
         return None
 
