@@ -43,7 +43,6 @@ from tcplab.lab.scratch import temporary_folder
 from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 
 SECRET_FILE: Final = "secret"
-CAUSES_FILE: Final = "captures.json"
 #: Maximum number of attempts to record a capture that shows its cause, and of attempts per scene.
 #: An attempt fails if the machine is busy, or if the scene is a rare one that shows another cause.
 ATTEMPTS: Final = 6
@@ -109,7 +108,8 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
     lab can be made here, or if no recording of a capture shows the intended cause.
     """
     secret = read_secret(source.parent)
-    scenes = _scenes(source) if (source / "hidden" / "scenes.py").is_file() else None
+    path = source / "hidden" / "scenes.py"
+    scenes = load_module(path, f"tcplab_scenes_{source.name}") if path.is_file() else None
     count = (captures or Course.read(source).captures) if scenes else 0
     if not 0 <= count <= MOST_CAPTURES:
         raise ParameterError(f"captures={count} must be from 1 to {MOST_CAPTURES}")
@@ -143,7 +143,7 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
         write_archive(
             source, {f"captures/{path.name}": path.read_bytes() for path in folder.iterdir()}
         )
-    (source / "hidden" / CAUSES_FILE).write_text(
+    (source / "hidden" / "captures.json").write_text(
         json.dumps({f"{number}.pcapng": cause for number, cause in causes.items()}, indent=1) + "\n"
     )
 
@@ -164,10 +164,6 @@ def write_constants(source: Path) -> None:
         drawn = f"{constant} = {task.numbers('')[name]}"
         for path, program in programs.items():
             path.write_text(re.sub(rf"\b{constant} = \d+", drawn, program))
-
-
-def _scenes(source: Path) -> ModuleType:
-    return load_module(source / "hidden" / "scenes.py", f"tcplab_scenes_{source.name}")
 
 
 def questions_by_choice(source: Path) -> list[str]:

@@ -114,21 +114,15 @@ class Judge:
                 folder=self._source,
                 deadline_s=deadline_s + ran.waited_s,
             )
-            verdicts = self._ask_all(questions, submission, cells, ran)
+            _look(submission, cells, ran)
+            with submission:
+                verdicts = {
+                    question: self._ask(question, submission, ran.failure) for question in questions
+                }
+                ran.flags += submission.flags
+                if submission.is_late:
+                    ran.flags.append(f"time-used-up: more than {JUDGING_S:g} s")
         return ran, verdicts
-
-    def _ask_all(
-        self, questions: Sequence[str], submission: Submission, cells: Cells, ran: Ran
-    ) -> dict[str, Verdict]:
-        _look(submission, cells, ran)
-        with submission:
-            verdicts = {
-                question: self._ask(question, submission, ran.failure) for question in questions
-            }
-            ran.flags += submission.flags
-            if submission.is_late:
-                ran.flags.append(f"time-used-up: more than {JUDGING_S:g} s")
-        return verdicts
 
     def _ask(self, question: str, submission: Submission, failure: str) -> Verdict:
         """Return the verdict on a question. A failure of ours never costs points.

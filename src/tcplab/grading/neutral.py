@@ -6,8 +6,7 @@ import base64
 import binascii
 import re
 import unicodedata
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 #: A spreadsheet's formula begins with one of these signs. Some programs also accept wide forms.
 _FORMULA: Final = re.compile("(?<![^\\W_])(?=[=+\\-@＝＋－＠﹦﹢﹣﹫−])")
@@ -37,15 +36,6 @@ def _visible(character: str) -> str:
     if character.isprintable():
         return character
     return character.encode("unicode_escape").decode()
-
-
-def page_of(template: Path, **values: Any) -> str:
-    """Render a page from a Jinja template, in which the filter `shown` is one_line()."""
-    from jinja2 import Template
-
-    rendered = Template(template.read_text(), autoescape=True, keep_trailing_newline=True)
-    page: str = rendered.render(shown=one_line, **values)
-    return page
 
 
 def table_cell(text: object) -> str:

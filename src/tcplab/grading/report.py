@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tcplab.grading.items import Item, Marked, items
 from tcplab.grading.likeness import like_others
-from tcplab.grading.neutral import page_of, table_cell
+from tcplab.grading.neutral import one_line, table_cell
 
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
@@ -85,7 +85,6 @@ def lines(
 
 
 def _flag_likeness(folders: Any, assignment: str, by_student: Mapping[str, Line]) -> None:
-    """Flag each student whose program equals the model solution or another student's program."""
     source = Path(folders.format_path(folders.source_directory, ".", assignment))
     graded = {
         student: Path(folders.format_path(folders.autograded_directory, student, assignment))
@@ -104,14 +103,17 @@ def write_report(
     no_feedback: Mapping[str, str] | None = None,
 ) -> Path:
     """Write index.html, grades.csv, moodle.csv and canvas.csv; return the path of the page."""
+    from jinja2 import Template
+
     listed, full = lines(config, assignment, root, failed, no_feedback or {})
     max_score = sum(full.values())
     folder = root / "reports" / assignment
     folder.mkdir(parents=True, exist_ok=True)
     questions = sorted({name for line in listed for name in line.by_question})
     scored = [line for line in listed if line.score is not None]
-    page = page_of(
-        _TEMPLATE,
+    template = Template(_TEMPLATE.read_text(), autoescape=True, keep_trailing_newline=True)
+    page = template.render(
+        shown=one_line,
         assignment=assignment,
         lines=listed,
         questions=questions,

@@ -94,10 +94,6 @@ class Outcome:
 
     def how_it_ended(self) -> str:
         """Describe to a learner how the program ended."""
-        dropped = f" ({self.dropped_bytes} bytes of its output were dropped)"
-        return self._end() + dropped * bool(self.dropped_bytes)
-
-    def _end(self) -> str:
         reasons = {
             "wall": "did not end within its time limit",
             "cpu": "used up its processor time",
@@ -107,10 +103,13 @@ class Outcome:
             "watch": "could not be watched any more",
         }
         if self.stopped_by:
-            return reasons.get(self.stopped_by, f"was stopped by the limit '{self.stopped_by}'")
-        if self.signal:
-            return f"was ended by {self.signal}"
-        return f"ended with exit status {self.exit_status}"
+            end = reasons.get(self.stopped_by, f"was stopped by the limit '{self.stopped_by}'")
+        elif self.signal:
+            end = f"was ended by {self.signal}"
+        else:
+            end = f"ended with exit status {self.exit_status}"
+        dropped = f" ({self.dropped_bytes} bytes of its output were dropped)"
+        return f"{end}{dropped}" if self.dropped_bytes else end
 
 
 # ---- files and environment inside ----------------------------------------------------------------
@@ -331,7 +330,9 @@ def start(
     with ExitStack() as kept, ExitStack() as given_away:
         command, fds, result = list(argv), [], None
         if with_result:
-            result, writer = _result_channel(kept, given_away)
+            reader, writer = os.pipe()
+            given_away.callback(os.close, writer)
+            result = kept.enter_context(os.fdopen(reader, "rb", buffering=0))
             command = [str(writer) if word == "{result}" else word for word in command]
             fds = [writer]
         control, cwd, environment = None, None, _environment(env)
@@ -350,12 +351,6 @@ def start(
         given_in = stdin or subprocess.DEVNULL
         process = spawn(command, env=environment, pass_fds=fds, cwd=cwd, stdin=given_in, **pipes)
         return Started(process, control, limits, result, kept.pop_all())
-
-
-def _result_channel(kept: ExitStack, given_away: ExitStack) -> tuple[IO[bytes], int]:
-    reader, writer = os.pipe()
-    given_away.callback(os.close, writer)
-    return kept.enter_context(os.fdopen(reader, "rb", buffering=0)), writer
 
 
 def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[str]:

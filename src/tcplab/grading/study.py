@@ -48,7 +48,6 @@ from tcplab.tables import Column, Table
 ATTEMPTS_FILE: Final = "attempts.json"
 #: A model answer is shown after this many attempts without full points, or one for written text.
 ENOUGH: Final = 2
-_WIDTH: Final = 96
 _SCHEME: Final = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ===", re.S)
 #: The end of the message on a question that was not judged. No person judges here, so it is cut.
 _A_PERSON: Final = "; a person decides."
@@ -360,7 +359,8 @@ class _ProblemSet:
         why = " ".join(reasons.get(question, "").split())
         names = self.task.answers.get(question)
         if names is None:
-            (cell,) = (c for c in self._cells if _id_of(c) == question)
+            graded = (c for c in self._cells if "nbgrader" in c.metadata)
+            (cell,) = (c for c in graded if c.metadata.nbgrader.get("grade_id") == question)
             scheme = _SCHEME.search(cell.source)
             return ModelAnswer({}, scheme[1] if scheme else "", why, "mark scheme")
         if not names:
@@ -407,10 +407,6 @@ def _note(
         tries.append({"at": at, "answer": given, "points": points, "of": full})
 
 
-def _id_of(cell: Any) -> Any:
-    return cell.metadata.get("nbgrader", {}).get("grade_id")
-
-
 def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
     return str(folder / path) if isinstance(path, str) else [str(folder / part) for part in path]
 
@@ -448,5 +444,5 @@ def _wrapped(text: str, indent: str, first: str | None = None) -> str:
     lines = []
     for number, line in enumerate(text.splitlines()):
         start = first if first is not None and number == 0 else indent
-        lines.append(textwrap.fill(line, _WIDTH, initial_indent=start, subsequent_indent=indent))
+        lines.append(textwrap.fill(line, 96, initial_indent=start, subsequent_indent=indent))
     return "\n".join(lines)

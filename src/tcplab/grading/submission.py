@@ -129,10 +129,6 @@ class Submission:
     def is_late(self) -> bool:
         return time.monotonic() > self._deadline_s
 
-    def _in_time(self, limits: Limits) -> Limits:
-        left_s = self._deadline_s - time.monotonic()
-        return replace(limits, wall_s=int(max(1, min(limits.wall_s, left_s))))
-
     # -- answers: the checks of tcplab.grading.checks, by the answer's name --
 
     def check_number(self, name: str, expected: float, **options: Any) -> Verdict:
@@ -196,7 +192,8 @@ class Submission:
         """
         if built.binary is None:
             raise ValueError(f"{built.name} was not compiled: {built.messages}")
-        limits = self._in_time(limits or _RUN_LIMITS)
+        limits, left_s = limits or _RUN_LIMITS, self._deadline_s - time.monotonic()
+        limits = replace(limits, wall_s=int(max(1, min(limits.wall_s, left_s))))
         with (
             _folder({"program": built.binary, **(files or {})}) as folder,
             sandbox.start(
