@@ -42,6 +42,7 @@ EARLY_PAGE: Final = [
 ATTEMPTS: Final = 3
 #: Maximum number of repairs, and of flags, that the report lists for one submission.
 MOST_NOTES: Final = 50
+_LOG: Final = logging.getLogger("tcplab.grading")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +141,8 @@ class _Grader:
         from tcplab.grading.exchange import take_arrival
 
         fresh = Path(tempfile.gettempdir(), "arrival")
-        taken = apart(
-            take_arrival, arrival, fresh, expected_files(self._folders, self._task.assignment)
-        )
+        expected = expected_files(self._folders, self._task.assignment)
+        taken = apart(take_arrival, arrival, fresh, expected)
         self._repairs, self._flags = taken["repairs"], taken["flags"]
         put_in_place(fresh, self._submitted)
 
@@ -165,14 +165,10 @@ class _Grader:
         report.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix="tcplab-staging-") as staging:
             target = Path(staging) / task.student / task.assignment
-            staged = apart(
-                take_over,
-                self._submitted,
-                target,
-                expected_files(self._folders, self._task.assignment),
-            )
+            expected = expected_files(self._folders, task.assignment)
+            staged = apart(take_over, self._submitted, target, expected)
             for note in (*staged["repairs"], *staged["flags"]):
-                _log().warning("%s", note)
+                _LOG.warning("%s", note)
             _attempt(lambda: self._convert(staging))
         stored = json.loads(report.read_text())
         failed = [flag for flag in stored["flags"] if flag.startswith("not-judged")]
@@ -190,14 +186,14 @@ class _Grader:
 
         config, folders = _configured(self._config, self._task)
         folders.submitted_directory = config.CourseDirectory.submitted_directory = staging
-        Autograde(coursedir=folders, config=config, force=True, log=_log()).start()
+        Autograde(coursedir=folders, config=config, force=True, log=_LOG).start()
 
     def _generate_feedback(self) -> str | None:
         """Make the page, and release it if it is early. Return why there is none, or None."""
         try:
             apart(make_feedback, self._task)
         except StepError as error:
-            _log().warning("the feedback is made with all texts as they were typed: %s", error)
+            _LOG.warning("the feedback is made with all texts as they were typed: %s", error)
             try:
                 apart(make_feedback, self._task, True)
             except StepError as again:
@@ -238,7 +234,7 @@ def make_feedback(task: Task, as_typed: bool = False) -> None:
         config.GenerateFeedback.preprocessors = EARLY_PAGE
     if as_typed:
         config.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.as_typed"}
-    _attempt(GenerateFeedback(coursedir=folders, config=config, force=True, log=_log()).start)
+    _attempt(GenerateFeedback(coursedir=folders, config=config, force=True, log=_LOG).start)
 
 
 def release(task: Task) -> None:
@@ -277,10 +273,6 @@ def _attempt(step: Callable[[], None]) -> None:
         else:
             return
     raise StepError(why)
-
-
-def _log() -> logging.Logger:
-    return logging.getLogger("tcplab.grading")
 
 
 class _Errors(logging.Handler):
