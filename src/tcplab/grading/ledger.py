@@ -43,7 +43,6 @@ class Ledger:
     """The records of what has been graded in one assignment."""
 
     def __init__(self, reports: Path, folders: CourseDirectory, assignment: str) -> None:
-        self._folder = reports / "graded"
         self._reports = reports
         self._folders = folders
         self._assignment = assignment
@@ -68,7 +67,7 @@ class Ledger:
 
     def put(self, student: str, key: str, marks_key: str, run: str) -> None:
         """Record that a submission has been graded, with these digests, by this run."""
-        write_whole(self._folder / student, f"{key}\n{marks_key}\n{run}\n")
+        write_whole(self._reports / "graded" / student, f"{key}\n{marks_key}\n{run}\n")
 
     def last_arrival(self, student: str) -> str:
         """Return the sort key of the submission taken last from the exchange, or "" if none was."""
@@ -87,7 +86,7 @@ class Ledger:
         return Path(self._folders.format_path(directory, student, self._assignment)).is_dir()
 
     def _keys(self, student: str) -> tuple[str, str, str]:
-        path = self._folder / student
+        path = self._reports / "graded" / student
         lines = path.read_text().splitlines() if path.is_file() else []
         key, marks_key, run = (*lines, "", "", "")[:3]
         return key, marks_key, run

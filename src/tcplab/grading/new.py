@@ -1,7 +1,4 @@
-"""Create the source folder of an assignment, with a question of each kind.
-
-This is the command `tcplab new-assignment`.
-"""
+"""Create an assignment's source folder with a question of each kind (`tcplab new-assignment`)."""
 
 from __future__ import annotations
 

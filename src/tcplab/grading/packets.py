@@ -19,7 +19,6 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.lab import Lab
 
 SYN, RST, ACK, ECE = 0x02, 0x04, 0x10, 0x40
-_CLOSED_PORT: Final = 9000
 _MOST_BYTES: Final = 1500
 _TCP: Final = struct.Struct(">HHIIBBHHH")
 _UDP_BYTES: Final = 8
@@ -166,7 +165,7 @@ def _shifted(options: bytes, first: int) -> bytes:
 
 
 @contextmanager
-def talk(lab: Lab, port: int = _CLOSED_PORT) -> Iterator[Talk]:
+def talk(lab: Lab, port: int = 9000) -> Iterator[Talk]:
     """Yield an exchange with a port of the server, by default with a closed port."""
     with lab.client.scapy_socket() as scapy:
         yield Talk(lab, scapy, port)
