@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -32,20 +33,21 @@ _DENSE: Final = 3000
 
 
 @drawn
-def time_sequence(timeline: Timeline) -> Picture:
+def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
     """Draw bytes over time, with a stroke per segment between the ACK line and the window line.
 
     Wireshark calls this graph "Time Sequence (tcptrace)". The slope is the rate, the height between
     the ACK line and the strokes is the data in flight, and the window line is the limit that the
-    peer advertises.
+    peer advertises. `between_ms` limits the drawing to this interval, in ms since the first event.
+    Title and table still cover the whole connection.
     """
-    curves = _Curves(timeline)
+    curves = _Curves(timeline, between_ms)
     figure, axes = curves.start("offset in the stream")
     _shade(axes, curves)
     for again, colour, width in ((False, style.BLUE, 2.0), (True, style.VERMILION, 3.5)):
         sent = [
             segment
-            for segment in timeline.segments
+            for segment in curves.drawn
             if (segment.reason is Reason.RETRANSMISSION) is again
         ]
         if not sent:
@@ -59,25 +61,35 @@ def time_sequence(timeline: Timeline) -> Picture:
             axes.plot(times, middles, "D", ms=5, color=colour, zorder=5)
     acks, windows = curves.part(curves.acknowledged()), curves.part(curves.window_ends())
     steps(axes, acks, color=style.GREEN, ls="--", label="acknowledged")
-    highest = max(segment.end for segment in timeline.segments)
-    room = (_HEADROOM - 1) * highest
+    highest = max(segment.end for segment in curves.drawn)
+    lowest = 0
+    if between_ms is not None:
+        lowest = min(
+            [segment.offset for segment in curves.drawn] + [value for _time, value in acks]
+        )
+    room = (_HEADROOM - 1) * (highest - lowest)
     above = "above the picture: its end is at"
     _windows(axes, windows, highest + room, "end of the peer's window", above)
-    axes.set_ylim(-0.4 * room, highest + room)
+    axes.set_ylim(lowest - 0.4 * room, highest + room)
     _bytes_axis(axes)
     canvas.legend(figure)
     return Picture(figure, _rate_finding(curves), curves.table(), _amount(curves))
 
 
 @drawn
-def in_flight(timeline: Timeline, *, bdp_bytes: float | None = None) -> Picture:
+def in_flight(
+    timeline: Timeline,
+    between_ms: tuple[float, float] | None = None,
+    *,
+    bdp_bytes: float | None = None,
+) -> Picture:
     """Draw the unacknowledged data, and the windows that limit it.
 
     The congestion window comes from samples of TCP_INFO, if there are any, and the peer's window
     from its segments. `bdp_bytes`, the bytes that fill the path (rate × RTT), adds a line and makes
-    the axis logarithmic.
+    the axis logarithmic. Other arguments are those of :func:`time_sequence`.
     """
-    curves = _Curves(timeline)
+    curves = _Curves(timeline, between_ms)
     finding = _flight_finding(curves, curves.in_flight(), bdp_bytes)
     flying = curves.part(curves.in_flight())
     figure, axes = curves.start("bytes in flight")
@@ -110,7 +122,7 @@ Points = list[tuple[float, int]]  # time in ms, and value
 class _Curves:
     """The data of time_sequence() and in_flight(), with times in ms since the first event."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, between_ms: tuple[float, float] | None) -> None:
         some(timeline.segments, "the timeline has no data segment to draw")
         self.timeline = timeline
         self.start_ns = timeline.start_ns
@@ -121,21 +133,39 @@ class _Curves:
         last = next((ack for ack in acks if ack.ack >= highest), acks[-1] if acks else None)
         if last is not None:
             self.end_ns = max(self.end_ns, last.time_ns)
-        self.to_ms = self.ms(self.end_ns)
+        self.from_ms, self.to_ms = between_ms or (0.0, self.ms(self.end_ns))
+        if not 0 <= self.from_ms < self.to_ms < math.inf:
+            raise ValueError(
+                f"between_ms={between_ms}: give two times in ms, the earlier first, from 0 on"
+            )
+        self.drawn = some(
+            [
+                segment
+                for segment in timeline.segments
+                if self.from_ms <= self.ms(segment.time_ns) <= self.to_ms or between_ms is None
+            ],
+            f"no data segment left between {self.from_ms:g} and {self.to_ms:g} ms; the last did"
+            f" at {self.ms(timeline.segments[-1].time_ns):.1f} ms",
+        )
 
     def part(self, points: Points) -> Points:
-        """Return the part of a step curve that is drawn."""
-        end = bisect.bisect_right([time for time, _bytes in points], self.to_ms)
-        last = [(self.to_ms, points[end - 1][1])] if 0 < end < len(points) else []
-        return points[:end] + last
+        """Return the part of a step curve within the interval that is drawn."""
+        times = [time for time, _bytes in points]
+        first = max(bisect.bisect_right(times, self.from_ms) - 1, 0)
+        end = bisect.bisect_right(times, self.to_ms)
+        last = [(self.to_ms, points[end - 1][1])] if first < end < len(points) else []
+        return points[first:end] + last
 
     def ms(self, time_ns: int) -> float:
         return (time_ns - self.start_ns) / 1e6
 
     def start(self, ylabel: str) -> tuple[Figure, Axes]:
         figure, axes = canvas.new_axes(grid="both")
-        axes.set_xlim(-0.008 * self.to_ms, 1.02 * self.to_ms)
-        axes.set(xlabel="time (ms)", ylabel=ylabel)
+        length = self.to_ms - self.from_ms
+        axes.set_xlim(self.from_ms - 0.008 * length, self.to_ms + 0.02 * length)
+        whole = self.ms(self.end_ns)
+        part = f"; the whole took {whole:.0f}" if self.from_ms > 0 or self.to_ms < whole else ""
+        axes.set(xlabel=f"time (ms{part})", ylabel=ylabel)
         return figure, axes
 
     def acknowledged(self) -> Points:
@@ -310,7 +340,7 @@ def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
     Waits for a retransmission are left out. Neighbours with the same reason are merged if the gap
     between them is tiny.
     """
-    length_ms = curves.to_ms
+    length_ms = curves.to_ms - curves.from_ms
     bands: list[tuple[Reason, float, float]] = []
     for hold in sorted(curves.timeline.merged_holds(), key=lambda hold: hold.start_ns):
         if hold.where == "wire" or hold.reason is Reason.RETRANSMISSION:

@@ -245,6 +245,29 @@ def test_rate_ignores_the_end_of_the_connection() -> None:
     assert figures.time_sequence(later).title.split(":")[0] == title.split(":")[0]
 
 
+@pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
+def test_excerpt_has_the_title_and_table_of_the_whole(draw: Any) -> None:
+    whole, timeline = picture_of(draw, "bulk"), bulk()
+    part = draw(timeline, (19, 21))
+    assert part.title == whole.title
+    assert part.table.rows == whole.table.rows
+    [axes] = part.figure.axes
+    left, right = axes.get_xlim()
+    assert 18 < left < 19
+    assert 21 < right < 22
+    # The height fits the part in view, in which twenty segments leave after the first ten.
+    bottom, top = axes.get_ylim()
+    assert bottom <= 1448
+    assert top < 1.5 * (30 * 1448 if draw is figures.time_sequence else 20 * 1448)
+    assert "the whole took 60" in axes.get_xlabel()
+    assert "the whole" not in whole.figure.axes[0].get_xlabel()
+    for wrong in ((5, 5), (5, 2), (-1, 3), (1, float("nan")), (1, float("inf"))):
+        with pytest.raises(ValueError, match="give two times in ms, the earlier first"):
+            draw(timeline, wrong)
+    with pytest.raises(ValueError, match=r"no data segment left between 70 and 80 ms; the last"):
+        draw(timeline, (70, 80))
+
+
 # ---- readable by everybody -----------------------------------------------------------------------
 
 

@@ -190,5 +190,5 @@ def test_a_packet_that_cannot_be_sent_is_refused(lab: Lab) -> None:
             scapy.send(IP(dst=lab.server.address) / bytes(2000))
         with pytest.raises(LabError, match="no IP header"):
             scapy.send(TCP())
-    with Loopback() as loop, pytest.raises(LabError, match=r"in a Lab\(\)"):
+    with Loopback() as loop, pytest.raises(LabError, match=r"use Lab\(\)"):
         loop.client.scapy_socket()
