@@ -117,7 +117,6 @@ def _start(sources: dict[Any, str], **options: Any) -> Any:
 
 
 def _source(opened: socket.socket, link_type: int) -> Any:
-    """Return a packet socket wrapped as a scapy SuperSocket."""
     from scapy.supersocket import SuperSocket
 
     load_layers()  # scapy's layers must be imported before the first packet arrives

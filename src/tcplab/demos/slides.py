@@ -77,7 +77,6 @@ def _notes(
 
 
 def _question(demo: Demo, step: Step) -> bytes:
-    """Return the slide with a step's question and options as PNG."""
     with drawing():
         figure = new_figure()
         figure.text(0.05, 0.94, f"{demo.title} · {step.title}", fontsize=13, va="top")

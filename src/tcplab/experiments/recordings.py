@@ -340,10 +340,7 @@ def _name(cls: type) -> str:
 
 
 def _class(name: str) -> Any:
-    """Return the class with this name (see :func:`_name`).
-
-    Raise ValueError unless it is a tcplab class that holds data.
-    """
+    """Return tcplab's data class with this name (see :func:`_name`), or raise ValueError."""
     module, _, cls = name.partition(":")
     if module.partition(".")[0] == "tcplab" and cls:
         candidate = getattr(importlib.import_module(module), cls, None)

@@ -51,10 +51,7 @@ def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list
 
 
 def _bare(program: bytes) -> bytes:
-    """Return the tokens, with each name that the program declares replaced by a number.
-
-    The first such name in the program is number 0, and the next is number 1.
-    """
+    """Return the tokens, with the names that the program declares numbered as they first occur."""
     tokens = [token for token in _TOKEN.findall(program[:_MOST_BYTES]) if token]
     own, numbers = _declared(tokens), dict[bytes, int]()
     return b" ".join(

@@ -61,10 +61,7 @@ _FORMATS: Final = {
 
 
 def _dtype(formats: dict[str, str]) -> np.dtype[Any]:
-    """Return a dtype that names the columns in reading order but stores the widest first.
-
-    With the widest columns first, every column is aligned.
-    """
+    """Name the columns in reading order, but store the widest first, which aligns all of them."""
     sizes = {name: np.dtype(form).itemsize for name, form in formats.items()}
     offsets, end = {}, 0
     for name in sorted(sizes, key=lambda name: -sizes[name]):

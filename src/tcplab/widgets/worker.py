@@ -135,10 +135,7 @@ class Run(Job):
 
 
 def _end(recording: Recording) -> None:
-    """End a recording that may already have ended, without a warning of losses.
-
-    The experiment counts losses in a separate recording.
-    """
+    """End a recording, if it has not ended; the experiment counts losses in another one."""
     with contextlib.suppress(LabError, CaptureError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recording.stop()
