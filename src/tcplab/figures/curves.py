@@ -136,7 +136,7 @@ class _Curves:
         self.from_ms, self.to_ms = between_ms or (0.0, self.ms(self.end_ns))
         if not 0 <= self.from_ms < self.to_ms < math.inf:
             raise ValueError(
-                f"between_ms={between_ms}: give two times in ms, the earlier first, from 0 on"
+                f"between_ms={between_ms}: give two times in ms, the earlier first, both 0 or more"
             )
         self.drawn = some(
             [
