@@ -1,7 +1,7 @@
 """Measure what `tcplab explain` costs a command, and how long it takes to judge long captures.
 
-The command exchanges 1000 messages per second for two seconds. Each capture has a million packets,
-which are generated with their headers only.
+The command exchanges 1000 messages per second for two seconds. Each capture has almost a million
+packets, of which only the headers are generated.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def handshake(time_us: int, port: int, rtt_us: int) -> Iterator[Row]:
 
 
 def upload(time_us: int, port: int, packets: int, rtt_us: int = 20_000) -> Iterator[Row]:
-    """Yield bursts of 100 full segments, of which every fifth burst loses one, and their ACKs."""
+    """Yield bursts of 100 full segments, and their ACKs. Every fifth burst loses a segment."""
     yield from handshake(time_us, port, rtt_us)
     for burst in range((packets - 3) // 152):
         time_us += 2 * rtt_us
@@ -102,7 +102,7 @@ def exchanges(
 ) -> Iterator[Row]:
     """Yield requests of 100 bytes with answers of 300 bytes.
 
-    If the ACKs are late, each request comes in two segments, of which the second waits for one.
+    If the ACKs are late, 50 more bytes come before each request, which waits for their ACK.
     """
     yield from handshake(time_us, port, rtt_us)
     asked, answered = 1, 1
@@ -130,7 +130,7 @@ def requests(packets: int) -> Iterator[Row]:
 
 
 def many(packets: int) -> Iterator[Row]:
-    """Yield 200 connections at once, with uploads and requests in one part and in two."""
+    """Yield 200 simultaneous connections with uploads, requests, or requests behind late ACKs."""
     for i in range(200):
         kind = (upload, exchanges, functools.partial(exchanges, late_us=40_000))[i % 3]
         yield from kind(100 * i, 40_000 + i, packets // 200)

@@ -84,7 +84,7 @@ def main() -> None:
 
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     if not (BUILT / "made-from").is_file():
-        sys.exit("bench: build/web is missing: run make web")
+        sys.exit("bench: build/web is missing; run make web")
     for file in sorted(BUILT.iterdir()):
         print(f"{file.stat().st_size:>10,} bytes  {file.name}")
     with served() as site, sync_playwright() as playwright:

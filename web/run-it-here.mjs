@@ -6,7 +6,7 @@ const BASE = new URL("./", import.meta.url);
 const MESSAGES = 8;
 // The guest must answer within a minute, even on a phone.
 const MAX_BYTES = 100_000;
-// Shorter pauses are the processor's. They are not drawn to scale.
+// The processor causes shorter pauses, which are not drawn to scale.
 const PROCESSOR_MS = 0.5;
 const RTTS = [
   [0.2, "0.2 ms"],
@@ -62,7 +62,7 @@ function summary(run) {
   const rows = [
     ["Segments per message", share(run.sizes.length, run.lists.map((list) => list.length)), "segments"],
     ["Bytes in each segment", share(run.sizes, run.lists).replaceAll(",", " + "), "sizes"],
-    ["Longest wait for an ACK", held ? time(held) : "none: no segment waited for an ACK", "wait"],
+    ["Longest wait for an ACK", held ? time(held) : "none, because no segment waited for an ACK", "wait"],
   ];
   if (run.again) rows.push(["Sent again", `${run.again}`, "again"]);
   return element(

@@ -54,7 +54,7 @@ const milliseconds = (later, earlier) => Number(later - earlier) / 1e6;
 
 const equal = (one, other) => `${one}` === `${other}`;
 
-// Return the most frequent value, and the later one of two.
+// Return the most frequent value, or the last one if several are equally frequent.
 function usual(values) {
   const alike = (value) => values.filter((other) => equal(value, other)).length;
   return values.reduce((best, value) => (alike(value) >= alike(best) ? value : best));

@@ -169,8 +169,8 @@ def check_q8(submission: Submission) -> Verdict:
         return Verdict(1, f"Your packet released {came} bytes.")
     return Verdict(
         0,
-        f"After your packet, {came} bytes left instead of {n['released_bytes']}. In which unit does"
-        " the window field count, and what else limits a new connection?",
+        f"After your packet, the server sent {came} bytes instead of {n['released_bytes']}. In"
+        " which unit does the window field count, and what else limits a new connection?",
     )
 
 

@@ -229,7 +229,7 @@ def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
             0, "The last line of the output does not have the form that meter.c describes."
         )
     if int(match[1]) != (number := submission.numbers["meter_number"]):
-        return Verdict(0, f"The output is of meter {int(match[1])}, and your meter is {number}.")
+        return Verdict(0, f"The output names meter {int(match[1])}, but your meter is {number}.")
     count, seconds, rate = int(match[2]), float(match[3]), float(match[4])
     counted = _counted(count, transfer.size_bytes)
     timed = _timed(seconds, run.server_segments.data("client"))

@@ -3,8 +3,8 @@
  *
  *     hello ADDRESS PORT
  *
- * Your task: send the text, GREETING_BYTES bytes, with one write(2) to the connection. See man 2
- * write.
+ * Your task: send the text, which has GREETING_BYTES bytes, with one write(2) to the connection.
+ * See man 2 write.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

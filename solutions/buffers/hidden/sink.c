@@ -84,7 +84,7 @@ static int take_connection(int listener) {
     return fd;
 }
 
-/* Reads and discards everything until the sender's end; returns the bytes after the label. */
+/* Reads and discards the stream to its end; returns the number of bytes after the label. */
 static int64_t read_until_end(int fd) {
     static char block[65536];
     int64_t bytes = 0;

@@ -28,10 +28,10 @@
  * see a process it kills all of them. It counts threads as processes. It counts resident memory,
  * shared mappings, and two full buffers for each socket. Memory outside processes (memfd_create(2),
  * System V, a new tmpfs or ramfs) is refused, and so are more than 128 namespaces of a kind. The
- * watch does not see the kernel's memory for the network of a laboratory that COMMAND makes, a ring
- * of packets before it is mapped (which Linux 6.18 charges to no control group, either), nor TCP's
- * other memory, which the machine's tcp_mem limits (tcp(7)). If the machine runs out of memory, the
- * sandbox is killed first (oom_score_adj in proc(5)).
+ * watch sees neither the kernel's memory for the network of a laboratory that COMMAND makes, nor
+ * packet rings before they are mapped (which Linux 6.18 charges to no control group, either), nor
+ * TCP's other memory, which the machine's tcp_mem limits (tcp(7)). If the machine runs out of
+ * memory, the sandbox is killed first (oom_score_adj in proc(5)).
  *
  * CONTROL_FD is a socket. At the end, one line of JSON is sent over it: how COMMAND ended, which
  * limit stopped it, and how many processes it left behind. sandbox_run then exits with 0. If the

@@ -282,7 +282,7 @@ def _words(command: str) -> list[str]:
         raise ValueError(f"--server {command}: {str(error).lower()}") from None
 
 
-#: The segments of a capture are listed if there are at most this many, or if --connection is given.
+#: A longer capture, or one with several connections, is listed only for --connection or a figure.
 MOST_LISTED: Final = 20_000
 
 # ---- a capture -----------------------------------------------------------------------------------

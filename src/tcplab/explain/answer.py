@@ -262,7 +262,7 @@ def explained(recorded: Recorded) -> Explanation:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Turn the cyclic garbage collector off, because it visits the millions of parts repeatedly."""
+    """Turn the cyclic garbage collector off, which would visit millions of objects repeatedly."""
     was_on = gc.isenabled()
     gc.disable()
     try:

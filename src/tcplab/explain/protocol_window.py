@@ -66,9 +66,9 @@ def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
 def _pauses(
     timeline: Timeline, grants: Sequence[Ack], soon_ns: int
 ) -> list[tuple[Segment, Segment]]:
-    """Return the segments around each pause until a short message came, with room in the window.
+    """Return the segments before and after each pause that a short message ended.
 
-    The program continues within `soon_ns` after the message.
+    The window had room, and the program continued within `soon_ns` after the message.
     """
     pauses = []
     for before, after in pairwise(timeline.segments):

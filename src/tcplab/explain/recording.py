@@ -31,7 +31,7 @@ _GRACE_S: Final = 0.3
 _PATIENCE_S: Final = 3.0
 #: A server that has a UDP port may take this long to listen on a TCP port as well.
 _UDP_FIRST_S: Final = 2.0
-#: Beginnings of a machine's own addresses.
+#: Prefixes of loopback addresses.
 LOOPBACK: Final = ("127.", "::1")
 #: Pattern of calls with which servers give up root. They fail in a lab, which has only one user.
 _CHANGES_USER: Final = re.compile(r"set(re|res|e)?[ug]id|(set|init)groups")
@@ -50,7 +50,7 @@ class Recorded:
     rate_mbit: float | None = None  #: Rate of the link in 10^6 bit/s, or None
     notes: list[str] = field(default_factory=list)  #: Problems, and evidence that is missing
     output: str = ""  #: Standard output of the client
-    #: Number of times an accept queue was full, on the server's host or (without one) on this one
+    #: Number of times an accept queue was full, on the server's host or, without one, on this host
     overflows: int = 0
 
 

@@ -32,7 +32,7 @@ FAULT_EACH_MS: Final = 4.0
 #: Where packets are lost, a buffer of fixed size is the limit for a small part of the time. But it
 #: also stops the congestion window from growing, so each loss costs more.
 LOSSY_SHARE: Final = 0.05
-#: A limit must take this long in total. It goes before the other waits with this share of the time.
+#: A limit must take this long in total. With this share of the time, it ranks just below a fault.
 LIMIT_MS: Final = 50.0
 LIMIT_SHARE: Final = 0.4
 #: Pipelining is suggested if this many messages follow each other and each takes a round trip.
@@ -120,7 +120,7 @@ class _Judge:
         if cause in ("server", "client"):
             title = f"the {cause}'s program"
             if not any(cause in conversation.sockets for conversation in self._conversations):
-                title = f"the {cause} (its program or its TCP: its calls are not recorded)"
+                title = f"the {cause}'s program or TCP (no calls are recorded)"
             evidence = f"nothing was in flight, and the {cause} was the next to write"
         else:
             title, evidence = _WITHOUT_FIX[cause]
@@ -513,7 +513,7 @@ _BUFFER: Final = (
     " leave TCP_NODELAY off, or TCP_CORK on, while there is more to send"
 )
 
-#: Title and evidence of the other causes, which no change of the program ends.
+#: Title and evidence of the other causes, which no change to the program can remove.
 _WITHOUT_FIX: Final = {
     "autocorked": ("autocorking", "an earlier packet was still in the interface's queue"),
     "link-rate": ("the rate of the link", "segments waited in the queue of the link"),

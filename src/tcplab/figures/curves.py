@@ -136,7 +136,7 @@ class _Curves:
         self.from_ms, self.to_ms = between_ms or (0.0, self.ms(self.end_ns))
         if not 0 <= self.from_ms < self.to_ms < math.inf:
             raise ValueError(
-                f"between_ms={between_ms}: give two times in ms, the earlier first, both 0 or more"
+                f"between_ms={between_ms}: give two times in ms, the earlier first, neither below 0"
             )
         self.drawn = some(
             [
@@ -144,8 +144,8 @@ class _Curves:
                 for segment in timeline.segments
                 if self.from_ms <= self.ms(segment.time_ns) <= self.to_ms or between_ms is None
             ],
-            f"no data segment left between {self.from_ms:g} and {self.to_ms:g} ms; the last did"
-            f" at {self.ms(timeline.segments[-1].time_ns):.1f} ms",
+            f"no data segment was sent between {self.from_ms:g} and {self.to_ms:g} ms; the last was"
+            f" sent at {self.ms(timeline.segments[-1].time_ns):.1f} ms",
         )
 
     def part(self, points: Points) -> Points:

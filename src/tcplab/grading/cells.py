@@ -61,8 +61,8 @@ def run_cells(
     The results include the variables `names` and the content of `files` after the last cell.
 
     If a cell ends its process (by os._exit, too much memory, or an endless loop that cannot be
-    interrupted), the other cells are run again without it in the remaining time. They are not if
-    SIGKILL ended the process within its limits.
+    interrupted), the other cells are run again without it in the remaining time. No cell is run
+    again if SIGKILL ended the process within its limits.
     """
     ran, left, limits = Ran(), list(cells), limits or Limits()
     deadline_s = time.monotonic() + limits.wall_s

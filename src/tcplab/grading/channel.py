@@ -87,7 +87,7 @@ def receive(
                 received.answers = {name: _answer(answers.get(name), received) for name in names}
                 received.files = _files(sent, files, received)
             case _:
-                received.note("a line that is not of the runner")
+                received.note("a line that is not in the runner's format")
     return received
 
 
@@ -113,7 +113,7 @@ def _outputs(outputs: list[Any], received: Received) -> list[dict[str, Any]]:
         received.note(f"more than {MAX_OUTPUTS} outputs of one cell")
     read = [_output(content) for content in outputs[:MAX_OUTPUTS]]
     if None in read:
-        received.note("an output that is not of the runner")
+        received.note("an output that is not in the runner's format")
     return [output for output in read if output is not None]
 
 
@@ -156,7 +156,7 @@ def _answer(value: Any, received: Received) -> Any:
     try:
         return _plain(value, 0, items)
     except _UnfitError:
-        received.note("an answer that is not of the runner")
+        received.note("an answer that is not in the runner's format")
         return None
 
 
@@ -195,5 +195,5 @@ def _files(sent: Mapping[str, Any], wanted: Sequence[str], received: Received) -
                 raise ValueError(name)
             contents[name] = base64.b64decode(text, validate=True)
         except (ValueError, TypeError, binascii.Error):
-            received.note("a file that is not of the runner")
+            received.note("a file that is not in the runner's format")
     return contents

@@ -147,7 +147,7 @@ class Talk:
         return heard
 
     def hear_all(self, enough: Enough) -> list[Heard]:
-        """Return the segments until `enough` is true of them, and those of a quiet moment after."""
+        """Return the segments until `enough` is true of them, and any that arrive shortly after."""
         return [*self.hear(enough), *self.hear(lambda _: False, _QUIET_S)]
 
 

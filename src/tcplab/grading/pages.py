@@ -57,8 +57,8 @@ _ADDRESS: Final = re.compile(
 _WEB: Final = re.compile(r"\s*https?://", re.IGNORECASE)
 #: The MathJax commands that add links, styles, ids or extensions to a page.
 _ACTIVE_MATH: Final = re.compile(r"\\(href|class|cssId|style|require)(?![a-z])", re.IGNORECASE)
-#: Limits on the CPU time to render a text, and on the characters of all rendered texts, which a
-#: pasted picture fills each time it is shown. A text beyond a limit is shown as it was typed.
+#: Limits on the CPU time to render a text, and on the characters of all rendered texts. A pasted
+#: picture counts each time it is shown. A text beyond a limit is shown as it was typed.
 _RENDER_S: Final = 0.3
 MAX_RENDERED: Final = 48 << 20
 #: Maximum number of characters of each kind on a page, since each takes time to render.
@@ -161,14 +161,14 @@ def look_at_texts(texts: Any) -> tuple[list[tuple[int, str]], list[str]]:
                     flags.append(f"active-html: cell {number} of the notebook")
         except (_TooLongError, Exception) as error:
             is_long = isinstance(error, _TooLongError)
-            slow.append((number, "takes long" if is_long else type(error).__name__))
+            slow.append((number, "too long or too slow" if is_long else type(error).__name__))
         else:
             left -= len(page)
     return slow, flags
 
 
 def _cut(cells: Any, folder: Path) -> list[str]:
-    """Cut what is longer than half of the page's remaining space; link to files of whole cells."""
+    """Cut texts that exceed half of the page's remaining space; link to files of whole cells."""
     repairs, left = [], dict(SHOWN)
     for number, cell in enumerate(cells, 1):
         whole, is_cut = json.dumps(cell, indent=1), False

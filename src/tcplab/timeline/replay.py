@@ -96,7 +96,7 @@ class Replay:
         self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets and packets, sorted
         self._last_left: dict[int, int] = {}  # time of the last retransmission, by offset
         self._passed_ns: dict[tuple[int, int, int], int] = {}  # time, by IP ID, offset and size
-        self._resent: list[tuple[int, Segment]] = []  # holds' indices, since all was acknowledged
+        self._resent: list[tuple[int, Segment]] = []  # hold's index; cleared when all data is ACKed
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
         # Each value of una, and the time at which it was reached, in order.
         self._acked_ns: tuple[list[int], list[int]] = ([], [])

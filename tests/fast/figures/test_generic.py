@@ -125,7 +125,7 @@ def test_rows_without_the_first_quantity_are_left_out() -> None:
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["fast"]
 
 
-def test_rates_of_tcp_and_udp_stand_beside_the_published_ones() -> None:
+def test_rates_of_tcp_and_udp_are_drawn_with_the_published_rates() -> None:
     result = tcp_vs_udp.measure(50, ["bsd", "localhost", "sparc"])
     picture = draw_bars(result, "mb_per_s")
     assert_readable(picture)

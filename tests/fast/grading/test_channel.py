@@ -77,7 +77,7 @@ def test_a_message_of_the_runner_arrives_unchanged() -> None:
 def test_line_that_is_not_of_the_runner_changes_nothing(forged: bytes) -> None:
     honest = line(start=0) + line(cell=0, outputs=[stream("mine")]) + END
     result = received(forged + honest)
-    assert result.damage == ["a line that is not of the runner"]
+    assert result.damage == ["a line that is not in the runner's format"]
     result.damage = []
     assert result == received(honest)
 
@@ -95,7 +95,7 @@ def test_line_that_is_not_of_the_runner_changes_nothing(forged: bytes) -> None:
 def test_answer_that_the_runner_cannot_have_sent_is_none(value: Any) -> None:
     result = received(line(answers={"x": value}, files={}))
     assert result.answers == {"x": None}
-    assert result.damage == ["an answer that is not of the runner"]
+    assert result.damage == ["an answer that is not in the runner's format"]
 
 
 def test_answers_and_files_that_were_not_asked_for_are_dropped() -> None:
@@ -104,7 +104,7 @@ def test_answers_and_files_that_were_not_asked_for_are_dropped() -> None:
     result = received(line(answers={"score": 2.0}, files=files))
     assert result.answers == {"x": None}
     assert result.files == {}
-    assert result.damage == ["a file that is not of the runner"]
+    assert result.damage == ["a file that is not in the runner's format"]
 
 
 def test_outputs_are_limited_by_number_and_length() -> None:
@@ -140,7 +140,7 @@ def test_pictures_are_pictures_and_have_no_metadata() -> None:
     no_picture = displayed({"image/png": base64.b64encode(b"<script>").decode()})
     result = received(line(cell=0, outputs=[no_picture]))
     assert result.outputs[0] == []
-    assert result.damage == ["an output that is not of the runner"]
+    assert result.damage == ["an output that is not in the runner's format"]
 
 
 def test_text_has_no_escapes_and_no_halves_of_characters() -> None:

@@ -18,7 +18,8 @@ from tcplab.grading.trial import Trial
 SETS = each(assignments(ROOT / "solutions"))
 #: A question about the course itself, which no lesson teaches.
 NOT_TAUGHT = {("the-lab", "w1")}
-#: Lessons that a set may refer to before their turn: those that share it, and `pipes` for its plan.
+#: A set may refer to these lessons before their turn. All but `pipes` share a set with an earlier
+#: lesson, and `pipes` teaches how to plan a measurement.
 EARLY = ("send-buffer", "loss", "sharing", "path-mtu", "pipes")
 
 

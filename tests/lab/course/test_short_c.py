@@ -55,7 +55,7 @@ def test_writev_sends_one_segment_per_message() -> None:
 
 @pytest.mark.needs_lab
 def test_cork_sends_each_message_in_one_burst() -> None:
-    # A loss probe after two RTTs ignores the cork, so one RTT is the room for a late ACK.
+    # After two RTTs, a tail loss probe leaves in spite of the cork, so an ACK may be one RTT late.
     with Lab(rtt_ms=100) as lab:
         alone, joined, broken = (
             short_c.run(lab, "cork", how) for how in ("default", "cork", "broken")

@@ -315,7 +315,7 @@ def chattering() -> Iterator[None]:
         other.kill()
 
 
-def test_here_a_full_accept_queue_is_told_from_a_lossy_path() -> None:
+def test_with_here_a_full_accept_queue_is_not_taken_for_a_lossy_path() -> None:
     if not has_net_raw():
         pytest.skip(NET_RAW)
     server = """

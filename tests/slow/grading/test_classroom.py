@@ -49,7 +49,7 @@ GOOD = 100
 
 
 def class_of(tiny: Tiny, course: Path) -> dict[str, float | None]:
-    """Make a course with submissions; return each student's expected score, or None for none."""
+    """Make a course with submissions; return each expected score, None if there is no grade."""
     expected: dict[str, float | None] = {}
     shutil.copytree(tiny.course, course)
     (course / "nbgrader_config.py").write_text(

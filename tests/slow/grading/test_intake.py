@@ -49,7 +49,7 @@ def test_text_slow_to_render_is_shown_as_typed(bomb: str, tiny: Tiny, tmp_path: 
     page = safe_markdown({}, shown["source"])
     assert "Because" in page
     if repairs:  # a machine that renders the cell in time does not repair it
-        assert repairs == ["shown-as-typed: cell 12 of the notebook (takes long)"]
+        assert repairs == ["shown-as-typed: cell 12 of the notebook (too long or too slow)"]
         assert "&lt;b&gt;so" in page
 
 

@@ -2,8 +2,9 @@
 
     python -m tests.support.explain.cases RUNS RUNS_WITH_THREADS [WORD]
 
-It prints a row per case whose name contains the word: how often the case ran, how often the verdict
-was right, the largest share of unexplained time, and each other verdict with its number of runs.
+It prints a row for each case whose name contains the word. The row gives the number of runs, how
+many of them had the right verdict, how many had a late link, the largest share of unexplained time,
+and each other verdict with its number of runs.
 """
 
 from __future__ import annotations

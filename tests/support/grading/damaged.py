@@ -266,7 +266,7 @@ def deep_path(folder: Path) -> None:
 
 
 def nested(folder: Path) -> None:
-    """Add folders in one another, of which pytest can still remove a few hundred."""
+    """Add 300 nested folders, which pytest can still remove."""
     at = os.open(folder, os.O_RDONLY)
     for _ in range(300):
         os.mkdir("d", dir_fd=at)

@@ -462,7 +462,7 @@ ELSEWHERE: Final = (
 
 
 class Intake(NamedTuple):
-    """A submission in a folder of this name, its score, and a note on it."""
+    """A function that changes a submission, the expected score, and a note on it."""
 
     do: Callable[[Path], object]
     score: float | None  # None if there must be no grade
