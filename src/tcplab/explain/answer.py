@@ -53,7 +53,7 @@ class Explanation:
 
     @property
     def coverage(self) -> str:
-        """A prefix such as "the first 200,000 of 1,000,000 packets (2.5 s): ", or ""."""
+        """A prefix such as "the first 1,000,000 of 4,000,000 packets (9.5 s): ", or ""."""
         looked_at = sum(len(conversation.rows) for conversation in self.conversations)
         packets = sum(conversation.packets for conversation in self.conversations)
         some = ""
