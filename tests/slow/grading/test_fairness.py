@@ -158,7 +158,7 @@ def test_causes_are_drawn_evenly_and_offered_alphabetically(name: str) -> None:
     causes = own.scenes.CAUSES
     task = load_module(own.source / "task.py", f"tcplab_task_{name}_attacked")
     offered = next(
-        getattr(task, kind) for kind in ("REASONS", "CURES", "CAUSES") if hasattr(task, kind)
+        getattr(task, kind) for kind in ("REASONS", "FIXES", "CAUSES") if hasattr(task, kind)
     )
     assert list(causes) == sorted(causes) == list(offered)
     counts = Counter(cause_of(capture) for capture in own.captures)
