@@ -100,7 +100,10 @@ export async function start(base, progress) {
       emulator.serial0_send(`${request}\n`);
       return new Promise((resolve, reject) => {
         waiting = { request, resolve };
-        setTimeout(() => reject(new Error(`no answer from the guest within ${limit_ms / 1000} s`)), limit_ms);
+        setTimeout(() => {
+          if (waiting.resolve === resolve) emulator.stop();
+          reject(new Error(`no answer from the guest within ${limit_ms / 1000} s`));
+        }, limit_ms);
       });
     },
   };
