@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
@@ -193,7 +193,7 @@ def draw_curves(
     """
     rows = sorted(some(result.rows()), key=lambda row: float(row[x]))
     figure, axes = canvas.new_axes("both")
-    looks = iter(style.CURVES)
+    looks = cycle(style.CURVES)
     groups = list(dict.fromkeys(row[by] for row in rows)) if by else [None]
     for key in keys:
         heading = _column(result, key).heading

@@ -150,6 +150,12 @@ def test_curves_have_a_look_for_each_group_and_one_model() -> None:
     assert np.asarray(model.get_ydata()).min() > 75
 
 
+def test_more_groups_than_looks_are_drawn() -> None:
+    cases = [Case(str(number), [number], 5, 1) for number in range(1, 9)]
+    [axes] = draw_curves(Result(cases, {}), "cost", "rate", by="name").figure.axes
+    assert len(axes.get_lines()) == 8
+
+
 def test_nothing_to_draw_is_refused() -> None:
     empty = bottleneck.RouterBuffers([], {})
     for draw in (draw_bars, figures.draw_curves):
