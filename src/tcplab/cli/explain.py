@@ -282,7 +282,7 @@ def _words(command: str) -> list[str]:
         raise ValueError(f"--server {command}: {str(error).lower()}") from None
 
 
-#: A longer capture, or one with several connections, is listed only for --connection or a figure.
+#: The segments of a capture are listed if there are at most this many, or if an option asks for it.
 MOST_LISTED: Final = 20_000
 
 # ---- a capture -----------------------------------------------------------------------------------
@@ -299,8 +299,8 @@ def _explain_capture(
     segments = from_file(capture)
     tcp = segments[segments["protocol"] == TCP]
     numbers = np.unique(tcp["connection"]).tolist()
-    is_short = len(numbers) <= 1 and len(tcp) <= MOST_LISTED
-    if evidence.connection is None and not is_short and not figures.wanted:
+    listed = len(tcp) <= MOST_LISTED or evidence != Evidence(peer_capture=evidence.peer_capture)
+    if evidence.connection is None and not figures.wanted and not (len(numbers) <= 1 and listed):
         explanation = from_capture(capture, evidence, rate_mbit)
         _print(explanation.as_json() if json else explanation.report())
         if not json:

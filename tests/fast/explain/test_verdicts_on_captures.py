@@ -8,6 +8,7 @@ import pytest
 from bench.explain import KINDS, make_capture
 from tests.support.forge import Talk
 
+from tcplab.cli import main
 from tcplab.cli.explain import Evidence, from_capture
 from tcplab.explain import Explanation
 
@@ -170,3 +171,20 @@ def test_a_tail_loss_probe_is_no_loss_if_both_copies_arrived(
     [conversation] = explanation.conversations
     sentences = conversation.timelines["client"].sentences()
     assert sum("D-SACK" in sentence for sentence in sentences) == 6 * arrived_twice
+
+
+def test_a_long_capture_is_listed_if_an_option_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tcplab.cli.explain.MOST_LISTED", 1)
+    talk = Talk()
+    talk.handshake()
+    path = small_segments(talk, 3, 1).save(tmp_path / "x.pcapng")
+    (tmp_path / "log").write_text("1700000000001000000 write 30\n")
+    assert main(["explain", str(path)]) == 0
+    assert "To list the segments of one connection, add --connection N (" in capsys.readouterr().out
+    for option, value in {"--log": str(tmp_path / "log"), "--nodelay": "on"}.items():
+        assert main(["explain", str(path), option, value]) == 0
+        output = capsys.readouterr().out
+        assert "To list" not in output
+        assert "10 bytes" in output
