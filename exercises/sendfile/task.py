@@ -154,7 +154,8 @@ def check_q8(submission: Submission) -> Verdict:
             heard = ours.hear_all(lambda heard: heard[-1].sent_bytes >= page_bytes)
     except ParameterError as error:
         return Verdict(0, str(error))
-    sizes = [size for _, size in sorted({(each.seq, each.data_bytes) for each in heard})]
+    sent = {(each.seq, each.data_bytes) for each in heard if each.data_bytes}
+    sizes = [size for _, size in sorted(sent)]
     if sizes and (len(sizes), sizes[-1]) == (n["page_segments"], n["page_last_bytes"]):
         return Verdict(
             1, f"The page came in {len(sizes)} segments, the last with {sizes[-1]} bytes."

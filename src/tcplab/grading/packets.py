@@ -190,7 +190,7 @@ def connected(lab: Lab, syn: OwnPacket, window: int = 8192) -> Iterator[tuple[Ta
         if not answers or answers[0].flags & (SYN | ACK) != SYN | ACK:
             raise ParameterError("The server does not answer with a SYN-ACK. What is a SYN?")
         ours.first = answers[0].seq
-        ours.send(OwnPacket(seq=syn.seq + 1, ack=1, window=window))
+        ours.send(OwnPacket(seq=(syn.seq + 1) % 2**32, ack=1, window=window))
         try:
             server, _ = listener.accept()
         except TimeoutError:

@@ -14,8 +14,9 @@ from tests.support.paths import ROOT
 from tcplab.capture import open_capture
 from tcplab.errors import ParameterError
 from tcplab.grading.archive import captures_in, take_out
-from tcplab.grading.packets import OwnPacket
+from tcplab.grading.packets import SYN, OwnPacket, connected
 from tcplab.grading.trial import Trial
+from tcplab.lab import Lab
 from tcplab.segments import from_file
 
 #: The sets that ask about a capture; the-lab has none.
@@ -104,6 +105,14 @@ def test_a_packet_is_judged_by_the_kernels_answer(name: str) -> None:
     assert len(wrong) >= 4  # no packet, a guess, and packets with another effect
     for mistake, points in wrong.items():
         assert trial.run(mistake, questions=[asked]).scores == {asked: points}, mistake
+
+
+@pytest.mark.needs_lab
+def test_a_syn_may_have_the_last_sequence_number() -> None:
+    syn = OwnPacket(seq=2**32 - 1, flags=SYN)
+    with Lab() as lab, connected(lab, syn) as (ours, server):
+        server.send(bytes(7))
+        assert [(heard.seq, heard.data_bytes) for heard in ours.hear()] == [(1, 7)]
 
 
 #: Answers other than an IPv4 packet with a whole TCP segment: other types, cut or forged headers.
