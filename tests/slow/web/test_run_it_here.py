@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import runpy
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -178,7 +179,7 @@ def test_axe_finds_no_violations_in_the_box(page: Any, site: str, tmp_path: Path
 
 @pytest.mark.needs_lab
 def test_page_sends_the_same_segments_as_the_laboratory(page: Any, site: str) -> None:
-    """Compare the segments of 20 patterns in the page with the laboratory's last message."""
+    """Compare the segments of 20 patterns in the page with most messages of the laboratory."""
     page.goto(f"{site}/cork.html")
     chosen = random.Random(42)
     modes = get_args(SmallWritesMode)
@@ -196,7 +197,10 @@ def test_page_sends_the_same_segments_as_the_laboratory(page: Any, site: str) ->
         [there] = small_writes.measure(8, writes, size, variants=[mode], segments=True).variants
         sent = there.data_segment_sizes
         assert sent is not None
-        last: list[int] = []
-        while sum(last) < writes * size:
-            last.insert(0, sent[-1 - len(last)])
-        assert usual == last, (mode, writes, size)
+        messages: list[tuple[int, ...]] = [()]
+        for segment in sent:
+            if sum(messages[-1]) == writes * size:
+                messages.append(())
+            messages[-1] += (segment,)
+        # The program may be interrupted between two writes, but not in most messages.
+        assert usual == list(statistics.mode(messages)), (mode, writes, size)
