@@ -146,30 +146,40 @@ def check_q6(submission: Submission) -> Verdict:
 
 def check_q8(submission: Submission) -> Verdict:
     """Send the learner's ACK to a server with ten segments in flight, and see what it repeats."""
-    mss, first = submission.numbers["my_mss_bytes"], submission.numbers["lost_first"] - 1
+    first = submission.numbers["lost_first"] - 1
     try:
         packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
     except ParameterError as error:
         return Verdict(0, str(error))
     wanted = set(range(first, first + submission.numbers["lost_segments"]))
-    flight_bytes = INITIAL_WINDOW_SEGMENTS * mss
-    syn = OwnPacket(flags=SYN, options=struct.pack(">BBHBBBB", 2, 4, mss, 1, 1, 4, 2))
-    with connected(submission.lab(sysctls=NO_PROBES), syn) as (ours, server):
-        server.send(bytes(flight_bytes))
-        ours.hear(lambda heard: heard[-1].sent_bytes == flight_bytes)
-        ours.send(packet)
-        heard = ours.hear_all(lambda heard: wanted <= {one.seq // mss for one in heard})
-    again = {one.seq // mss for one in heard}
+    # On a busy machine, the server's timer may end before the ACK comes. A timer repeats only the
+    # first segment that is not confirmed.
+    for _ in range(3):
+        again = _repeated(submission, packet, wanted)
+        if again == wanted:
+            return Verdict(1, f"After your packet, the server repeated the {len(wanted)} segments.")
+        if not again <= {0, first}:
+            break
     if 0 in again and packet.ack > 1:
         raise LabError("the server repeated its first segment before your ACK came; check again")
-    if again == wanted:
-        return Verdict(1, f"After your packet, the server repeated the {len(wanted)} segments.")
     numbers = ", ".join(str(index + 1) for index in sorted(again)) or "none"
     return Verdict(
         0,
         f"After your packet, the server repeated these segments: {numbers}. Which number is the"
         " first that is missing, and which bytes does the block report?",
     )
+
+
+def _repeated(submission: Submission, packet: OwnPacket, wanted: set[int]) -> set[int]:
+    """Send the packet to a server with ten segments in flight; return those it then repeats."""
+    mss = submission.numbers["my_mss_bytes"]
+    syn = OwnPacket(flags=SYN, options=struct.pack(">BBHBBBB", 2, 4, mss, 1, 1, 4, 2))
+    with connected(submission.lab(sysctls=NO_PROBES), syn) as (ours, server):
+        server.send(bytes(INITIAL_WINDOW_SEGMENTS * mss))
+        ours.hear(lambda heard: heard[-1].sent_bytes == INITIAL_WINDOW_SEGMENTS * mss)
+        ours.send(packet)
+        heard = ours.hear_all(lambda heard: wanted <= {one.seq // mss for one in heard})
+    return {one.seq // mss for one in heard}
 
 
 def check_q7(submission: Submission) -> Verdict:
