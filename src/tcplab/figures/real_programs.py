@@ -68,6 +68,3 @@ def _draw_answer(axes: Axes, run: Explained, row: int, widest: float) -> None:
         room = size / (1.3 * widest) * 430
         within(axes, str(size), begin + size / 2, row, room)
         begin = end
-
-
-# ---- redis and mosquitto -------------------------------------------------------------------------

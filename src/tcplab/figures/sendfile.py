@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tcplab.experiments import table
 from tcplab.experiments.sendfile import SendFiles, Transfer
@@ -11,9 +11,6 @@ from tcplab.figures import bars, canvas, style
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style, look_of
 from tcplab.tables import count
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["header_segments"]
 

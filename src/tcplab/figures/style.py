@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tcplab.models import Reason
-from tcplab.tables import grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -219,8 +218,3 @@ def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None
         arrowprops={"arrowstyle": "<->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0},
         annotation_clip=False,
     )
-
-
-def three(value: float) -> str:
-    """Format a number with three significant digits (44.0), or as an integer from 1000 upwards."""
-    return f"{value:#.3g}".removesuffix(".") if abs(value) < 1000 else grouped(f"{value:,.0f}")

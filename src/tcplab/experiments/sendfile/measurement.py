@@ -1,4 +1,4 @@
-"""Send a file without a slow link, from a cold cache, to many clients, and with little memory."""
+"""Send a file within one machine, and to many clients."""
 
 from __future__ import annotations
 

@@ -30,12 +30,11 @@ from tcplab.experiments.tcp_vs_udp.published import (
     Protocol,
     Published,
     Server,
-    published_ratio,
 )
 from tcplab.experiments.tcp_vs_udp.result import TableRow, TcpVsUdp
 
 __all__ = ["PUBLISHED", "Key", "Protocol", "Published", "Run", "Server", "TableRow", "TcpVsUdp"]
-__all__ += ["PROTOCOLS", "PUBLISHED_COUNT", "SERVERS", "WRITE_BYTES", "measure", "published_ratio"]
+__all__ += ["PROTOCOLS", "PUBLISHED_COUNT", "SERVERS", "WRITE_BYTES", "measure"]
 
 SERVERS: Final[tuple[Server, ...]] = get_args(Server)
 PROTOCOLS: Final[tuple[Protocol, ...]] = get_args(Protocol)

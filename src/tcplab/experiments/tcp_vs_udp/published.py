@@ -45,8 +45,3 @@ PUBLISHED: Final[Mapping[tuple[str, str, int], Published]] = {
     ("bsd", "udp", 300): Published(1.6324, 0.0324, 0.9998, 0.919, 212),
     ("sparc", "udp", 300): Published(1.9118, 0.0278, 1.4352, 0.785, 306),
 }
-
-
-def published_ratio(over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
-    """Return the published rate of one row divided by that of another."""
-    return PUBLISHED[over].mb_per_s / PUBLISHED[under].mb_per_s
