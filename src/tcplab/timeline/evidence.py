@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -349,29 +349,30 @@ def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | N
 # ---- do the recordings belong together -----------------------------------------------------------
 
 
+_M = TypeVar("_M", Event, Packet)
+
+
 def _check_clocks(
     exchange: Record[Any], packets: Iterable[Packet], peer_packets: Iterable[Packet]
 ) -> None:
     for name, events in (("log", exchange.log), ("peer_log", exchange.peer_log)):
         if events is not None and not events:
             raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
-        for i, back_ms in _steps_back(events or ()):
-            event = f"its '{(events or ())[i].name}' at {(events or ())[i].time_ns}"
-            raise ValueError(_STEPPED.format(back_ms, name, event))
+        _check_clock(name, events or (), lambda event: f"its '{event.name}' at {event.time_ns}")
     for name, passed in (("segments", packets), ("peer_segments", peer_packets)):
         in_order = sorted(passed, key=lambda packet: packet.index)
-        for i, back_ms in _steps_back(in_order):
-            raise ValueError(_STEPPED.format(back_ms, name, f"packet {in_order[i].packet}"))
+        _check_clock(name, in_order, lambda packet: f"packet {packet.packet}")
 
 
-_STEPPED: Final = "the clock stepped back by {:.1f} ms in {}, before {}: record it again"
-
-
-def _steps_back(moments: Sequence[Event] | Sequence[Packet]) -> Iterator[tuple[int, float]]:
-    """Yield the index after each step back in time, and the size of the step in ms."""
+def _check_clock(name: str, moments: Sequence[_M], describe: Callable[[_M], str]) -> None:
+    """Raise ValueError if times, given in order of occurrence, step back."""
     steps = np.diff(np.array([moment.time_ns for moment in moments], np.int64))
-    for i in np.flatnonzero(steps < -CLOCK_NOISE_NS).tolist():
-        yield i + 1, -int(steps[i]) / 1e6
+    back = np.flatnonzero(steps < -CLOCK_NOISE_NS)
+    if len(back):
+        raise ValueError(
+            f"the clock stepped back by {-steps[back[0]] / 1e6:.1f} ms in {name},"
+            f" before {describe(moments[back[0] + 1])}: record it again"
+        )
 
 
 def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) -> None:
