@@ -31,6 +31,8 @@ from tcplab.grading.steps import Task
 
 #: The default number of submissions for which a question's result is shown.
 TRIES: Final = 5
+#: The time between two scans of the exchange.
+_LOOK_S: Final = 1.0
 #: Minimum time between two reports. Except at the end, they are written only when no work is left.
 _REPORT_S: Final = 60.0
 
@@ -100,7 +102,7 @@ class _Watcher:
     def tasks(self) -> Iterator[Task | None]:
         """Yield the next task, or None while no submission waits, until the watch ends."""
         while not self._is_over:
-            if time.monotonic() > self._looked_s + 1.0:
+            if time.monotonic() > self._looked_s + _LOOK_S:
                 self._look()
             ready = [waiting for waiting in self._waiting if waiting.student not in self._busy]
             if not ready:
