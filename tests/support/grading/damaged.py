@@ -253,27 +253,27 @@ def folder_named(name: str, *inside: str) -> Callable[[Path], None]:
     return do
 
 
+def below(folder: Path, name: str, depth: int) -> int:
+    """Make folders of this name inside each other; return a descriptor of the last one."""
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir(name, dir_fd=at)
+        inner = os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inner
+    return at
+
+
 def deep_path(folder: Path) -> None:
     """Add a file whose path is longer than the 4096 bytes that a system call accepts."""
-    at = os.open(folder, os.O_RDONLY)
-    for _ in range(25):
-        os.mkdir("d" * 200, dir_fd=at)
-        below = os.open("d" * 200, os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
+    at = below(folder, "d" * 200, 25)
     os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=at))
     os.close(at)
 
 
 def nested(folder: Path) -> None:
     """Add 300 nested folders, which pytest can still remove."""
-    at = os.open(folder, os.O_RDONLY)
-    for _ in range(300):
-        os.mkdir("d", dir_fd=at)
-        below = os.open("d", os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.close(at)
+    os.close(below(folder, "d", 300))
 
 
 #: Code that prints more than the sandbox keeps, and more than a pipe holds.
