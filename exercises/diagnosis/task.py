@@ -17,7 +17,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from tcplab.errors import ParameterError
 from tcplab.experiments.diagnosis import Backup, checksum
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import Bounds, bounds_of
@@ -30,7 +29,7 @@ from tcplab.grading.checks import (
     numbers_in,
     one_of,
 )
-from tcplab.grading.packets import SYN_1460, OwnPacket, connected
+from tcplab.grading.packets import SYN_1460, OwnPacket, connected, with_packet
 from tcplab.grading.programs import Departure, compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -201,12 +200,9 @@ def check_q6(submission: Submission) -> Verdict:
     return _each_is_one_of(submission, "q6_ended_by", ENDS, then)
 
 
-def check_q10(submission: Submission) -> Verdict:
+@with_packet("q10_packet")
+def check_q10(submission: Submission, packet: OwnPacket) -> Verdict:
     """Send the segments to a server and then the learner's packet, and count what can be read."""
-    try:
-        packet = OwnPacket.read(submission.answers["q10_packet"], "q10_packet")
-    except ParameterError as error:
-        return Verdict(0, str(error))
     pieces = submission.numbers["pieces"]
     end = max(first + size for first, size in pieces)
     missing = end - 1 - sum(size for _first, size in set(pieces))

@@ -12,12 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tcplab.errors import ParameterError
 from tcplab.experiments.diagnosis import checksum
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
-from tcplab.grading.packets import RST, SYN_1460, OwnPacket, connected
+from tcplab.grading.packets import RST, SYN_1460, OwnPacket, connected, with_packet
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -120,13 +119,10 @@ def check_q5(submission: Submission) -> Verdict:
     return Verdict(1, "A count and a time. Are the server's bare ACKs among the segments?")
 
 
-def check_q8(submission: Submission) -> Verdict:
+@with_packet("q8_packet")
+def check_q8(submission: Submission, packet: OwnPacket) -> Verdict:
     """Send the learner's packet to a server, close without reading, and look at what it sends."""
     n = submission.numbers
-    try:
-        packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
-    except ParameterError as error:
-        return Verdict(0, str(error))
     with connected(submission.lab(), SYN_1460) as (ours, server):
         server.send(bytes(n["reply_bytes"]))
         ours.hear(lambda heard: heard[-1].sent_bytes == n["reply_bytes"])

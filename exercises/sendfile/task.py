@@ -16,7 +16,7 @@ from tcplab.errors import LabError, ParameterError, SandboxError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, describe, numbers_in, one_of, sizes_in
-from tcplab.grading.packets import OwnPacket, connected
+from tcplab.grading.packets import NO_PROBES, OwnPacket, connected
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -38,8 +38,6 @@ IN_PROGRAMS = ["mark"]
 
 REASONS = ("corked", "held-by-nagle", "window-closed")
 MSS_BYTES = 1448
-#: Without this setting, a tail loss probe would repeat the last segment.
-NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 #: The header that sendrange.c sends, with the course's mark, the offset and the number of bytes.
 HEADER = struct.Struct(">QQQ")
 #: Number of segments that leave before any ACK can arrive (RFC 6928), so no later write joins them.

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tcplab.errors import LabError, ParameterError
+from tcplab.errors import LabError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
-from tcplab.grading.packets import SYN, OwnPacket, connected
+from tcplab.grading.packets import NO_PROBES, SYN, OwnPacket, connected, with_packet
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -41,8 +41,6 @@ REASONS = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
 #: The initial window of RFC 6928.
 INITIAL_WINDOW_SEGMENTS = 10
-#: Without this setting, a tail loss probe would repeat the last segment.
-NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -144,13 +142,10 @@ def check_q6(submission: Submission) -> Verdict:
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
-def check_q8(submission: Submission) -> Verdict:
+@with_packet("q8_packet")
+def check_q8(submission: Submission, packet: OwnPacket) -> Verdict:
     """Send the learner's ACK to a server with ten segments in flight, and see what it repeats."""
     first = submission.numbers["lost_first"] - 1
-    try:
-        packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
-    except ParameterError as error:
-        return Verdict(0, str(error))
     wanted = set(range(first, first + submission.numbers["lost_segments"]))
     # On a busy machine, the server's timer may end before the ACK comes. A timer repeats only the
     # first segment that is not confirmed.

@@ -11,11 +11,10 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import counts_in, equal_parts, numbers_in, one_of
-from tcplab.grading.packets import SYN, OwnPacket, connected
+from tcplab.grading.packets import SYN, OwnPacket, connected, with_packet
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -150,14 +149,11 @@ def check_q6(submission: Submission) -> Verdict:
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
-def check_q8(submission: Submission) -> Verdict:
+@with_packet("q8_packet")
+def check_q8(submission: Submission, packet: OwnPacket) -> Verdict:
     """Send the learner's packet to a server that sees a closed window, and count what leaves."""
     n = submission.numbers
     options = struct.pack(">BBHBBBB", 2, 4, n["my_mss_bytes"], 1, 3, 3, n["my_scale"])
-    try:
-        packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
-    except ParameterError as error:
-        return Verdict(0, str(error))
     syn = OwnPacket(flags=SYN, options=options)
     with connected(submission.lab(), syn, window=0) as (ours, server):
         server.setblocking(False)

@@ -16,7 +16,7 @@ from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
-from tcplab.grading.packets import OwnPacket, connected
+from tcplab.grading.packets import NO_PROBES, OwnPacket, connected
 from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -37,8 +37,6 @@ IN_PROGRAMS = ["step_bytes"]
 
 REASONS = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")
 MSS_BYTES = 1448
-#: Without this setting, a tail loss probe would send what the cork holds.
-NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 #: The first two fields of an answer from respond.c, its index and the size of its part.
 NUMBERS = struct.Struct(">II")
 TRAILER = b"end of answer"

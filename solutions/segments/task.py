@@ -16,7 +16,7 @@ from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
-from tcplab.grading.packets import OwnPacket, connected
+from tcplab.grading.packets import NO_PROBES, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -36,8 +36,6 @@ FILES = ["slices.c"]
 IN_PROGRAMS = ["header_bytes"]
 
 REASONS = ("application-idle", "black-hole", "segment-lost")
-#: Without this setting, a tail loss probe would repeat the last segment.
-NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 
 
 def numbers(own: Numbers) -> dict[str, Any]:

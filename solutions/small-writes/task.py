@@ -8,11 +8,11 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
-from tcplab.errors import LabError, ParameterError
+from tcplab.errors import LabError
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
-from tcplab.grading.packets import SYN_1460, OwnPacket, connected
+from tcplab.grading.packets import NO_PROBES, SYN_1460, OwnPacket, connected, with_packet
 from tcplab.grading.programs import compiled, departures, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
@@ -34,8 +34,6 @@ IN_PROGRAMS = ["step_bytes"]
 REASONS = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
 PATTERNS = 6
-#: Without this setting, a tail loss probe would send what Nagle's algorithm holds.
-NO_PROBES = {"net.ipv4.tcp_early_retrans": "0"}
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -134,12 +132,9 @@ def check_q6(submission: Submission) -> Verdict:
     return one_of(submission.answers["q6_reason"], REASONS, name="q6_reason", then=then)
 
 
-def check_q8(submission: Submission) -> Verdict:
+@with_packet("q8_packet")
+def check_q8(submission: Submission, packet: OwnPacket) -> Verdict:
     """Send the learner's packet to a server that waits for an ACK, and check what it releases."""
-    try:
-        packet = OwnPacket.read(submission.answers["q8_packet"], "q8_packet")
-    except ParameterError as error:
-        return Verdict(0, str(error))
     writes = submission.numbers["withheld"]
     with connected(submission.lab(sysctls=NO_PROBES), SYN_1460) as (ours, server):
         for size in writes:

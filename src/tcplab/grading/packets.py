@@ -7,6 +7,7 @@ the server's sequence numbers count from its SYN, which has number 0.
 
 from __future__ import annotations
 
+import functools
 import secrets
 import socket
 import struct
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tcplab.errors import LabError, ParameterError
+from tcplab.grading.checks import Verdict
+from tcplab.grading.submission import Submission
 from tcplab.lab import Lab
 
 SYN, RST, ACK, ECE = 0x02, 0x04, 0x10, 0x40
@@ -27,6 +30,8 @@ _SACK: Final = 5  # kind of the option with the blocks of a selective acknowledg
 PATIENCE_S: Final = 2.0
 #: After this time without a packet, the server is taken to have finished.
 _QUIET_S: Final = 0.3
+#: A sysctl without which a tail loss probe might send again, or send what the kernel should hold.
+NO_PROBES: Final = {"net.ipv4.tcp_early_retrans": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,9 @@ class OwnPacket:
         if not _TCP.size <= data <= len(segment):
             raise ParameterError(f"{name}: the TCP header says that it is longer than the packet.")
         return cls(seq, ack, flags, window, segment[_TCP.size : data], segment[data:], tos)
+
+
+_Check = Callable[[Submission, OwnPacket], Verdict]
 
 
 def read_datagram(answer: object, name: str) -> tuple[int, bytes]:
@@ -78,6 +86,23 @@ def _contents(answer: object, name: str, protocol: int, least_bytes: int) -> tup
             f"{name} must be bytes(packet).hex() of a packet such as IP(…) / {kind}(…)"
         )
     return packet[1], packet[header:]
+
+
+def with_packet(name: str) -> Callable[[_Check], Callable[[Submission], Verdict]]:
+    """Decorate a check that takes the learner's packet. An answer that is no packet gets 0."""
+
+    def decorate(check: _Check) -> Callable[[Submission], Verdict]:
+        @functools.wraps(check)
+        def checked(submission: Submission) -> Verdict:
+            try:
+                packet = OwnPacket.read(submission.answers[name], name)
+            except ParameterError as error:
+                return Verdict(0, str(error))
+            return check(submission, packet)
+
+        return checked
+
+    return decorate
 
 
 #: A SYN whose only option is an MSS of 1460.
