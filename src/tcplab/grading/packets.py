@@ -57,9 +57,6 @@ class OwnPacket:
         return cls(seq, ack, flags, window, segment[_TCP.size : data], segment[data:], tos)
 
 
-_Check = Callable[[Submission, OwnPacket], Verdict]
-
-
 def read_datagram(answer: object, name: str) -> tuple[int, bytes]:
     """Return the checksum and the data of a UDP datagram in hex, or raise ParameterError."""
     _tos, datagram = _contents(answer, name, socket.IPPROTO_UDP, _UDP_BYTES)
@@ -124,6 +121,7 @@ class Heard(NamedTuple):
 
 
 Enough = Callable[[Sequence[Heard]], bool]
+_Check = Callable[[Submission, OwnPacket], Verdict]
 
 
 class Talk:
@@ -200,9 +198,8 @@ def talk(lab: Lab, port: int = 9000) -> Iterator[Talk]:
 def connected(lab: Lab, syn: OwnPacket, window: int = 8192) -> Iterator[tuple[Talk, socket.socket]]:
     """Open a connection with this SYN; yield our end of it and the server's socket.
 
-    The ACK that completes the handshake offers `window`.
-
-    Raise ParameterError if no SYN-ACK arrives, or LabError if accept() times out.
+    The ACK that completes the handshake offers `window`. Raise ParameterError if no SYN-ACK
+    arrives, or LabError if accept() times out.
     """
     with ExitStack() as stack:
         listener = stack.enter_context(lab.server.socket())

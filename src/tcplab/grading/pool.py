@@ -41,8 +41,6 @@ ATTEMPTS: Final = 2
 #: Environment variable that gives the server the owner's pid and the folder of the server's socket.
 #: An orphaned server removes the folder.
 SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
-#: The time between two attempts to get a free turn.
-_LOOK_S: Final = 0.05
 #: The lock files of the turns, or empty if the pool of this process has no turns.
 _turns: Sequence[Path] = ()
 _is_interrupted = False
@@ -181,7 +179,7 @@ def turn() -> Iterator[float]:
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("w")) for path in _turns]
         while files and not any(map(_lock, files)):
-            time.sleep(_LOOK_S)
+            time.sleep(0.05)
         yield time.monotonic() - asked_s if files else 0.0
 
 

@@ -20,8 +20,6 @@ from tcplab.segments import FROM_CLIENT, FROM_SERVER
 _P = ParamSpec("_P")
 _Check = Callable[Concatenate[Submission, _P], Verdict]
 
-#: Maximum number of characters that a message quotes from a program's last line.
-_MOST_WORDS = 120
 #: Number of bytes that a program may send in addition to twice the size of its files.
 MOST_BESIDE_BYTES = 1 << 20
 
@@ -46,7 +44,7 @@ def how_it_ended(run: LabRun, name: str) -> str:
     """Return how the learner's program ended, with its last line on standard error."""
     lines = run.outcome.errors.decode(errors="replace").strip().splitlines()
     last = "".join(character for character in lines[-1] if character.isprintable()) if lines else ""
-    quoted = f' and printed "{last[:_MOST_WORDS]}"' if last else ""
+    quoted = f' and printed "{last[:120]}"' if last else ""
     return f"{name} {run.outcome.how_it_ended()}{quoted}"
 
 
