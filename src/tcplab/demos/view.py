@@ -39,11 +39,16 @@ class DemoView(PanelView):
         super().__init__(panel)
         self.widget.add_class("tcplab-demo")
         self.steps.observe(self._go, "index")
-        panel.warm()  # a worker is ready before the first run
 
     @property
     def step(self) -> Step:
         return self._steps[self._number]
+
+    @property
+    def shown(self) -> dict[str, Any] | None:
+        """The last run with the settings of the step, or the last run if there is none."""
+        same = [run for run in self.panel.runs if run["values"] == self.step.settings]
+        return next(reversed(same), super().shown)
 
     @property
     def answered(self) -> dict[str, Any] | None:
@@ -83,10 +88,9 @@ class DemoView(PanelView):
         import ipywidgets as w
 
         full = w.Button(description="Full screen").add_class("tcplab-full")
-        acting = [field.widget for name, field in self.fields.items() if name not in AT_START]
-        others = [field.widget for name, field in self.fields.items() if name in AT_START]
-        files = group("files", self.save_picture, self.save)
-        shown = (self.prediction.widget, self.numbers, self.origin, files)
+        acting = [field for name, field in self.fields.items() if name not in AT_START]
+        others = [field for name, field in self.fields.items() if name in AT_START]
+        shown = (self._asked(), self.numbers, self.origin, self._files())
         self._sliders, more = group("more", *acting), group("more", *others, *shown)
         fold = w.Checkbox(description="Settings and numbers", indent=False)
         fold.observe(lambda change: self._unfold(change["new"], self._sliders, more), "value")
@@ -94,7 +98,7 @@ class DemoView(PanelView):
         self._fold = fold
         head = group("head", self._title(), fold, full)
         left = group("controls", self.ballot, *self._actions(), self.answer, self.comparison)
-        body = group("body", left, group("output", self._frame()))
+        body = group("body", left, group("output", self.frame))
         return [head, self.steps, self.ask, body, self._sliders, more]
 
     def _unfold(self, shown: bool, *groups: Any) -> None:
@@ -105,9 +109,6 @@ class DemoView(PanelView):
         with self.panel.lock:
             self._number = change["new"]
             self._fill_ballot()
-            # A step that has been run before shows its result again.
-            same = [run for run in self.panel.runs if run["values"] == self.step.settings]
-            self._chosen = same[-1]["number"] if same else None
             self._fold.value = False
             goes_on = self.step.settings.get("seconds", 0) >= GOES_ON_S
             self._unfold(goes_on, self._sliders)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tcplab import checks
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Parameter
 from tcplab.tables import plain
-
-#: The stops of a logarithmic slider between 1 and 10, round numbers with nearly equal ratios.
-LEADS: Final = (1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
-#: Approximate limit for the stops of a linear slider. The page holds the text of every stop.
-MOST_STOPS: Final = 250
-#: Maximum number of characters in a text field.
-MOST_CHARACTERS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +63,7 @@ class Number:
     #: step of the box and of a linear slider; a whole step allows only whole numbers
     step: float = 1
     unit: str = ""  #: unit, or empty for a count
-    scale: Literal["linear", "log"] = "linear"  #: "log": stops have nearly equal ratios
+    scale: Literal["linear", "log"] = "linear"  #: scale of the slider
     help: str = ""
 
     @classmethod
@@ -109,24 +102,6 @@ class Number:
         """Return a setting in words, such as "RTT 20 ms"."""
         return f"{self.label} {plain(value)} {self.unit}".rstrip()
 
-    def stops(self) -> list[float]:
-        """Return the slider's values in order. The box also accepts allowed values between them."""
-        if self.scale == "log":
-            values = [lead * 10.0**power for power in range(-3, 10) for lead in LEADS]
-        else:
-            steps = round((self.high - self.low) / self.step)
-            stride = -(-steps // MOST_STOPS)
-            values = [self.low + n * self.step for n in range(0, steps + 1, stride)]
-        whole = self.step == int(self.step)
-        values = [round(value) if whole else round(value, 9) for value in values]
-        return sorted(
-            {
-                value
-                for value in (*values, self.low, self.high, self.default)
-                if self.low <= value <= self.high
-            }
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -136,18 +111,12 @@ class Text:
     label: str
     default: str
     help: str = ""
-    examine: Callable[[str], object] = str  #: function that raises ParameterError for bad text
 
     def check(self, value: Any) -> str:
-        """Return the value without spaces at its ends, or raise ParameterError."""
+        """Return the value if it is a text; otherwise raise ParameterError."""
         if not isinstance(value, str):
             raise ParameterError(f"{self.name}={value!r} must be a text")
-        if len(value) > MOST_CHARACTERS:
-            raise ParameterError(
-                f"{self.name} has {len(value)} characters; at most {MOST_CHARACTERS}"
-            )
-        self.examine(value)
-        return value.strip()
+        return value
 
     def say(self, value: str) -> str:
         """Return a setting in words, such as "Client: curl …"."""

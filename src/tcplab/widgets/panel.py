@@ -24,8 +24,7 @@ class Panel(Runs):
     """A panel that a notebook shows if it is the last expression of a cell.
 
     Without a browser (nbclient, nbconvert), it measures once with the current settings, adjusted by
-    those in `PanelSpec.headless`, and shows the result as plain HTML. The arguments are those of
-    :class:`Runs`.
+    those in `PanelSpec.headless`, and shows the result as plain HTML.
     """
 
     _view: PanelView | None
@@ -46,22 +45,15 @@ class Panel(Runs):
                 message = self.message
             return "\n".join([*parts, f"<p>{escape(message)}</p>"])
         run = self.runs[-1]
-        parts.append(f"<p>{escape(run['label'])}</p>")
+        settings = ", ".join(one.say(run["values"][one.name]) for one in self.spec.controls)
         script = [f"<script>{element.script()}</script>"] if run["figure"] else []
-        parts += [run["figure"], *script, run["table"], origin(run)]
+        parts += [f"<p>{escape(settings)}</p>", run["figure"], *script, run["table"], origin(run)]
         return "\n".join(parts)
 
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
         if not (is_interactive := frontend_is_interactive()):
             self.set(**self.spec.headless).start().wait()
-            # Without a browser there will be no further run.
-            self.close()
-        data: dict[str, Any] = {"text/plain": f"{self.title}: {self.message}"}
-        try:
-            self._view = self._view or self.make_view()
-        except ImportError as error:
-            lacking = f"<p>No controls here: {escape(str(error))}; run 'make setup'.</p>"
-            return data | {"text/html": lacking + self.html()}
+        self._view = self._view or self.make_view()
         if is_interactive:
             from IPython.display import publish_display_data
 
@@ -70,4 +62,4 @@ class Panel(Runs):
                 {"text/html": note, "text/plain": ASLEEP}
             )
         view: dict[str, Any] = self._view.mimebundle()
-        return data | {"text/html": self.html()} | view
+        return {"text/plain": f"{self.title}: {self.message}", "text/html": self.html()} | view

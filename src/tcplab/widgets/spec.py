@@ -1,34 +1,31 @@
-"""Describe a panel as data, with its controls, its measurement and its texts.
-
-The measurement runs in a separate process (`tcplab.widgets.worker`), so its result is plain data
-(:class:`Shown`).
-"""
+"""Describe a panel as data, with its controls, its measurement and its texts."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-import math
+import os
 import pkgutil
+import queue
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tcplab.checks import choice
 from tcplab.errors import MissingError
-from tcplab.widgets.controls import Control
+from tcplab.widgets.controls import Control, checked
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from tcplab.figures import Picture
     from tcplab.lab import Lab
-    from tcplab.tables import Table
     from tcplab.timeline import Timeline
-
-#: The number of runs whose results a panel keeps for comparison.
-KEPT_RUNS: Final = 3
 
 #: The names of all panels, from the modules in panels/. Each module defines PANEL.
 PANELS: Final = tuple(
@@ -43,75 +40,91 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The result of a run. All of it is plain data for a line of JSON, except `picture`."""
+    """The result of a run, which the process that measures sends to the notebook."""
 
-    label: str  #: the settings in a few words, which name the run in a comparison
     #: the number that represents the run, in the unit of the prediction, or None if it is missing
     headline: float | None
     figure: str  #: the picture as HTML without its script, or empty if there is nothing to draw
     title: str  #: title of the picture, or empty if there is none
+    png: bytes  #: the picture as a PNG file, or empty if there is none
     table: str  #: the numbers as HTML
     provenance: Mapping[str, Any]
     notes: Sequence[str] = ()  #: warnings, one line each
-    picture: Picture | None = None  #: the picture, for a PNG file
+    capture: bytes = b""  #: the run's packets as a pcapng file, or empty if they are not recorded
 
     @classmethod
     def of(
         cls,
-        label: str,
         headline: float | None,
         picture: Picture | None,
-        table: Table,
+        tables: Iterable[Any],
         provenance: Mapping[str, Any],
         **more: Any,
     ) -> Shown:
-        """Return the result with a picture and a table as the lessons show them."""
-        figure = "" if picture is None else picture.markup()
-        title = "" if picture is None else picture.title
-        if headline is not None and not math.isfinite(headline):
-            headline = None
-        numbers = table._repr_html_()
-        return cls(
-            label, headline, figure, title, numbers, dict(provenance), picture=picture, **more
+        """Return the result with a picture and tables (or texts) as the lessons show them."""
+        figure, title, png = "", "", b""
+        if picture is not None:
+            figure, title, png = picture.markup(), picture.title, picture.png()
+        numbers = "\n".join(
+            f"<pre>{escape(table)}</pre>" if isinstance(table, str) else table._repr_html_()
+            for table in tables
         )
+        return cls(headline, figure, title, png, numbers, dict(provenance), **more)
 
 
-class Job(Protocol):
-    """A run in the worker process, as its measurement sees it."""
+class Job:
+    """A run, as its measurement sees it."""
 
-    #: The checked values of the controls. In a live panel they change during the run.
-    values: Values
-    stop_asked: bool  #: True once the user wants a live run to end and show its result
+    def __init__(self, spec: PanelSpec, values: Values, owner: Connection) -> None:
+        self.spec = spec
+        #: The checked values of the controls. In a live panel they change during the run.
+        self.values: Values = checked(spec.controls, values)
+        self.stop_asked = False  #: True once the user wants a live run to end and show its result
+        self._owner = owner
+        self._changed: queue.SimpleQueue[Values] = queue.SimpleQueue()
 
     def stage(self, message: str, share: float | None = None) -> None:
         """Report the current stage and, if known, the share of the work that is done, 0 to 1."""
+        self._owner.send({"stage": message, "share": share})
 
     def sample(self, values: Mapping[str, float]) -> None:
         """Add a reading to the strips of a live panel."""
+        self._owner.send({"sample": values})
 
     def changes(self) -> Iterator[Values]:
         """Yield the settings that the user has chosen since the last call, oldest first."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self.values = self._changed.get_nowait()
+                yield self.values
 
-    def lab(self, **parameters: Any) -> AbstractContextManager[Lab | None]:
-        """Return a context manager that records the packets of a laboratory for "Save capture".
+    @contextmanager
+    def lab(self, **parameters: Any) -> Iterator[Lab]:
+        """Create a laboratory. If another measurement has this machine, wait for its end."""
+        from tcplab.experiments.exclusive import exclusive
+        from tcplab.lab import Lab
 
-        It yields the laboratory. In modes other than live, or with TCPLAB_RECORD, it yields None,
-        and the experiment chooses its own network.
-        """
+        waiting = "waiting for another measurement on this machine"
+        with exclusive(lambda: self.stage(waiting)), Lab(**parameters) as lab:
+            self.stage("measuring")
+            yield lab
 
-    def explained(self, timelines: Iterable[Timeline]) -> None:
-        """Add each reason as a comment to its packet in the recording, if there is one."""
+    def listen(self) -> None:
+        """Receive the owner's messages, and end this process when the owner has ended."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                message = self._owner.recv()
+                self.stop_asked |= "stop" in message
+                if "set" in message:
+                    self._changed.put(message["set"])
+        os._exit(0)  # without waiting for the main thread
 
 
 class Measurement(Protocol):
     """The measurement that the Run button starts, and the code that repeats it."""
 
-    @property
-    def is_recorded(self) -> bool:
-        """True if the packets of a run can be saved for Wireshark."""
-
     def run(self, job: Job) -> Shown:
-        """Measure in the worker process, and return the result."""
+        """Measure in the process of the job, and return the result."""
 
     def code(self, values: Values) -> str:
         """Return Python code that repeats a run with these settings."""
@@ -123,8 +136,9 @@ class Call:
 
     module: ModuleType  #: the experiment's module
     arguments: Mapping[str, Any]
-    shows: Sequence[str]  #: lines of code that show the call's `result`
-    before: Sequence[str] = ()  #: lines between the imports and the call
+    figure: str  #: the expression that draws the call's `result`
+    tables: Sequence[str] = ("table(result)",)  #: the expressions of its tables
+    before: Sequence[str] = ()  #: lines of code between the imports and the call
     #: Source text to show instead of an argument's repr, by the argument's name.
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -132,21 +146,30 @@ class Call:
         """Make the call, with further arguments, and return its result."""
         return self.module.measure(**self.arguments, **more)
 
+    def evaluate(self, expression: str, result: Any) -> Any:
+        """Return the value of one of the expressions."""
+        from tcplab import figures
+        from tcplab.experiments import table
+
+        module = self.module.__name__.removeprefix("tcplab.experiments.").partition(".")[0]
+        names = {"figures": figures, "table": table, "result": result, module: self.module}
+        return eval(expression, names)  # safe, because the panel is ours
+
     def code(self) -> str:
         """Return the call, and the lines that show its result, as the code of a notebook cell."""
-        shown = "\n".join(self.shows)
         sources = {name: repr(value) for name, value in self.arguments.items()} | {**self.sources}
         module = self.module.__name__.removeprefix("tcplab.experiments.")
-        names = sorted([module.partition(".")[0], *["table"] * ("table(result)" in shown)])
+        names = sorted([module.partition(".")[0], *["table"] * ("table(result)" in self.tables)])
         lines = [
-            *["from tcplab import figures"] * ("figures." in shown),
+            "from tcplab import figures",
             f"from tcplab.experiments import {', '.join(names)}",
             *self.before,
             "",
             f"result = {module}.measure(",
             *(f"    {name}={source}," for name, source in sources.items()),
             ")",
-            *self.shows,
+            *(f"print({table})" for table in self.tables),
+            self.figure,
             "",
         ]
         return "\n".join(lines)
@@ -157,33 +180,61 @@ class ExperimentRun:
     """The measurement of nearly all panels, which is one call of an experiment."""
 
     call: Callable[[Values], Call]  #: function that returns the call for given settings
-    show: Callable[[Any, Job], Shown]  #: function that returns what the panel shows
+    #: function that returns the number that represents a run, from the result and the settings
+    headline: Callable[[Any, Values], float | None]
     #: Function that returns the parameters of the laboratory whose packets are recorded. It is None
     #: if the experiment makes its own laboratory, so that no packets can be saved.
     lab: Callable[[Values], Mapping[str, Any]] | None = None
-
-    @property
-    def is_recorded(self) -> bool:
-        return self.lab is not None
+    #: function that returns the timelines whose reasons become comments of the recorded packets
+    timelines: Callable[[Any], Iterable[Timeline]] = lambda _result: ()
+    #: function that returns warnings, one line each, from the result and the settings
+    notes: Callable[[Any, Values], Iterable[str]] = lambda _result, _values: ()
 
     def run(self, job: Job) -> Shown:
         """Make the call for the job's settings, and return what the panel shows."""
-        call = self.call(job.values)
+        call, capture = self.call(job.values), b""
         job.stage("measuring")
-        if self.lab is None:
+        if self.lab is None or not _is_live():
             result = call.make()
         else:
             try:
                 with job.lab(**self.lab(job.values)) as lab:
-                    result = call.make(network=lab)
+                    result, capture = self._recorded(call, lab)
             except MissingError:
                 result = call.make()  # without a network, this returns the recording
         job.stage("drawing")
-        return self.show(result, job)
+        notes, picture = [*self.notes(result, job.values)], None
+        try:
+            picture = call.evaluate(call.figure, result)
+        except ValueError as error:
+            notes.append(str(error))
+        return Shown.of(
+            self.headline(result, job.values),
+            picture,
+            [call.evaluate(table, result) for table in call.tables],
+            result.provenance,
+            notes=notes,
+            capture=capture,
+        )
+
+    def _recorded(self, call: Call, lab: Lab) -> tuple[Any, bytes]:
+        from tcplab.explain.comments import with_reasons
+
+        with lab.client.capture() as recording:
+            result = call.make(network=lab)
+        with recording as capture:
+            return result, with_reasons(capture, self.timelines(result))
 
     def code(self, values: Values) -> str:
         """Return the code of the call for these settings."""
         return self.call(values).code()
+
+
+def _is_live() -> bool:
+    from tcplab.experiments.mode import mode
+
+    # With TCPLAB_RECORD, the experiment must choose its own network, or nothing is recorded.
+    return mode() == "live" and "TCPLAB_RECORD" not in os.environ
 
 
 @dataclass(frozen=True, slots=True)

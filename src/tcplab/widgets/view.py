@@ -20,12 +20,14 @@ from uuid import uuid4
 import anywidget
 import traitlets
 
+from tcplab.checks.guesses import read_guess
+from tcplab.errors import ParameterError
 from tcplab.figures import element
 from tcplab.widgets import words
-from tcplab.widgets.fields import PredictionField, make_field
-from tcplab.widgets.runs import Runs
+from tcplab.widgets.fields import make_field
+from tcplab.widgets.runs import KEPT_RUNS, Runs
 from tcplab.widgets.spec import load
-from tcplab.widgets.strip import Strip
+from tcplab.widgets.strip import live
 
 STATIC: Final = Path(__file__).parent / "static"
 BUSY: Final = ("running", "stopping")
@@ -40,7 +42,7 @@ GUESS_FIRST: Final = (
 
 
 class Page(anywidget.AnyWidget):
-    """The part of a panel that runs the course's JavaScript. panel.js describes its messages."""
+    """The part of a panel that runs the course's JavaScript, panel.js."""
 
     _esm = element.script() + (STATIC / "panel.js").read_text()
     _css = STATIC / "panel.css"
@@ -61,40 +63,42 @@ class PanelView:
 
         spec = panel.spec
         self.panel = panel
-        self._chosen: int | None = None
         self._pictured: int | None = None
-        self._is_filling = self._is_answered = False
-        self.fields = {
-            control.name: make_field(control, partial(self._set, control))
-            for control in spec.controls
-        }
-        label = f"Your prediction: {words.within_sentence(spec.predicts)} ({spec.unit})"
-        self.prediction = PredictionField(label, panel.predict)
+        self._is_answered = False
+        self._samples: list[Mapping[str, float]] = []
+        self._marks: list[float] = []
+        self._drawn_s = 0.0
+        made = [make_field(control, partial(self._set, control.name)) for control in spec.controls]
+        names = [control.name for control in spec.controls]
+        self.fields = {name: field for name, (field, _box) in zip(names, made, strict=True)}
+        self.boxes = {name: box for name, (_field, box) in zip(names, made, strict=True)}
+        self.prediction = w.Text(
+            description=f"Your prediction: {words.within_sentence(spec.predicts)} ({spec.unit})",
+            placeholder='a number, or "skip"',
+            continuous_update=True,
+        )
+        self.refused = w.HTML().add_class("tcplab-bad")
         self.run = w.Button(description="Run", button_style="primary")
         self.stop = w.Button(description="Stop", disabled=True)
         self.progress = w.FloatProgress(max=1.0)
         self.status = w.HTML().add_class("tcplab-status")
-        self.choice = w.RadioButtons(
-            options=[], description="Which run is shown", orientation="horizontal"
-        ).add_class("tcplab-runs")
         self.picture, self.timeline = w.HTML(), w.HTML().add_class("tcplab-model")
-        self.strip = Strip()
-        self._drawn_s = 0.0
         self.page = Page(title=panel.title, note=f"tcplab-{uuid4().hex}")
-        self.comparison, self.numbers, self.origin = w.HTML(), w.HTML(), w.HTML()
-        self.numbers.add_class("tcplab-table")
-        self.origin.add_class("tcplab-origin")
+        self.comparison = w.HTML()
+        self.numbers = w.HTML().add_class("tcplab-table")
+        self.origin = w.HTML().add_class("tcplab-origin")
         self.save = w.Button(description="Save capture (.pcapng)")
         self.save_picture = w.Button(description="Save picture (.png)")
+        timeline = [self.timeline] if spec.timeline else []
+        self.frame = group("frame", self.picture, *timeline, self.page)
         self.widget = w.Box(self._arranged()).add_class("tcplab-panel")
         self._values: Any = None
         self.refresh()
-        self.run.on_click(self._start)
+        self.prediction.observe(self._predict, "value")
+        self.run.on_click(lambda _button: panel.start())
         self.stop.on_click(lambda _button: panel.stop())
         self.save.on_click(partial(self._save, "capture", "pcapng"))
         self.save_picture.on_click(partial(self._save, "png", "png"))
-        self.choice.observe(self._choose, "index")
-        self.page.on_msg(self._on_message)
 
     def mimebundle(self) -> dict[str, Any]:
         """Return the data with which the front end of a notebook shows the widget."""
@@ -103,11 +107,10 @@ class PanelView:
 
     def add(self, sample: Mapping[str, float]) -> None:
         """Show another reading of a live run."""
-        with self.panel.lock:
-            self.strip.add(sample)
-            if time.monotonic() < self._drawn_s + REDRAWN_S:
-                return
-            picture = self.strip.picture(self.panel.spec.lanes, self.levels())
+        self._samples.append(sample)
+        if time.monotonic() >= self._drawn_s + REDRAWN_S:
+            lanes = self.panel.spec.lanes
+            picture = live(lanes, self._samples, self._marks, self.levels())
             self.picture.value = picture.markup()
             self._drawn_s = time.monotonic()
 
@@ -122,16 +125,9 @@ class PanelView:
         import ipywidgets as w
 
         summary = w.HTML(f"<p>{escape(self.panel.spec.summary)}</p>")
-        settings = [*(field.widget for field in self.fields.values()), self.prediction.widget]
-        left = group("controls", *settings, *self._actions())
+        left = group("controls", *self.fields.values(), self._asked(), *self._actions())
         right = group(
-            "output",
-            self.choice,
-            self._frame(),
-            self.comparison,
-            self.numbers,
-            self.origin,
-            group("files", self.save_picture, self.save),
+            "output", self.frame, self.comparison, self.numbers, self.origin, self._files()
         )
         return [self._title(), summary, group("body", left, right)]
 
@@ -140,13 +136,14 @@ class PanelView:
 
         return w.HTML(f"<{self.heading}>{escape(self.panel.title)}</{self.heading}>")
 
+    def _asked(self) -> Any:
+        return group("field", self.prediction, self.refused)
+
     def _actions(self) -> list[Any]:
         return [group("actions", self.run, self.stop), self.progress, self.status]
 
-    def _frame(self) -> Any:
-        timeline = [self.timeline] if self.panel.spec.timeline else []
-        self.frame = group("frame", self.picture, *timeline, self.page)
-        return self.frame
+    def _files(self) -> Any:
+        return group("files", self.save_picture, self.save)
 
     # ---- the panel's state ----
 
@@ -155,16 +152,14 @@ class PanelView:
         panel = self.panel
         if panel.values != self._values:
             self._values = panel.values
-            for name, field in self.fields.items():
-                field.show(panel.values[name])
-        self.prediction.show(panel.prediction)
+            for name, box in self.boxes.items():
+                box.value = panel.values[name]
         is_busy = panel.phase in BUSY
-        self._is_answered |= is_busy or self.prediction.is_answered
+        self._is_answered |= is_busy
         if is_busy and self.page.phase not in BUSY:
-            self.strip = Strip()
-        refused = [self.prediction, *self.fields.values()]
-        self.run.disabled = is_busy or any(field.is_refused for field in refused)
-        self.stop.disabled = panel.phase != "running"
+            self._samples, self._marks = [], []
+        self.run.disabled = is_busy
+        self.stop.disabled = not is_busy
         self.progress.value = (panel.progress or 0.0) if is_busy else float(panel.phase == "done")
         failed = "Failed: " if panel.phase == "failed" else ""
         self.status.value = f'<p class="{panel.phase}">{escape(failed + panel.message)}</p>'
@@ -178,29 +173,30 @@ class PanelView:
 
     @property
     def shown(self) -> dict[str, Any] | None:
-        """The run that is shown, which is the chosen one or the last, or None."""
-        runs = self.panel.runs
-        chosen = [run for run in runs if run["number"] == self._chosen]
-        return next(reversed(chosen or runs), None)
+        """The run that is shown, which is the last one, or None."""
+        return next(reversed(self.panel.runs), None)
 
     def _show_results(self) -> None:
-        spec, runs, now = self.panel.spec, self.panel.runs, self.shown
-        names = words.names(spec.controls, runs)
-        self._fill_choice(names, now)
-        prediction = self.panel.prediction
+        panel, now = self.panel, self.shown
+        spec = panel.spec
+        prediction = panel.prediction
         if prediction is None and now:
             prediction = now["prediction"]
-        forecast = self.panel.forecast() if self.shows_model else None
-        marks = {"your prediction": prediction, "the model": forecast}
-        number = now["number"] if now else None
-        self.save_picture.layout.display = None if now and "png" in now else "none"
-        self.comparison.value = words.comparison(spec, runs, self.row_names(names), number, marks)
+        names = self.row_names(words.names(spec.controls, panel.runs))
+        rows = [
+            (f"run{run['number'] % KEPT_RUNS}", name, run["headline"])
+            for run, name in zip(panel.runs, names, strict=True)
+        ]
+        forecast = panel.forecast() if self.shows_model else None
+        rows += [("mark", "your prediction", prediction), ("mark", "the model", forecast)]
+        self.comparison.value = words.comparison(spec, rows)
         if spec.timeline:
-            values = tuple(self.panel.values.items())
+            values = tuple(panel.values.items())
             self.timeline.value = _timeline(spec.name, values) if self.shows_model else ""
-        if spec.lanes and self.panel.phase in BUSY:
+        number = now["number"] if now else None
+        if spec.lanes and panel.phase in BUSY:
             self._pictured = None  # a live run's strip has replaced the picture; see add()
-        elif number != self._pictured or not runs:
+        elif number != self._pictured or not now:
             self._show_run(now)
 
     @property
@@ -217,54 +213,37 @@ class PanelView:
         """Return the names of the runs in the table that compares them."""
         return names
 
-    def _fill_choice(self, names: list[str], now: Any) -> None:
-        self._is_filling = True
-        with self.choice.hold_sync():
-            if self.choice.options != tuple(names):
-                self.choice.options = names
-            self.choice.index = self.panel.runs.index(now) if now else None
-        self._is_filling = False
-
     def _show_run(self, now: dict[str, Any] | None) -> None:
-        spec = self.panel.spec
         self._pictured = now["number"] if now else None
         self.numbers.value = now["table"] if now else ""
         self.origin.value = words.origin(now) if now else ""
-        self.save.layout.display = None if now and spec.measurement.is_recorded else "none"
-        self.save.disabled = not (now and now["capture"])
         self.picture.value = now["figure"] if now else self._waits
+        for button, name in ((self.save, "capture"), (self.save_picture, "png")):
+            button.layout.display = None if now and now[name] else "none"
 
     # ---- the user's actions ----
 
-    def _set(self, control: Any, value: Any) -> None:
+    def _set(self, name: str, value: Any) -> None:
         panel = self.panel
-        if value is None or value == panel.values[control.name]:
-            panel.refresh()
-            return
-        if panel.spec.lanes and panel.phase == "running":
-            self.strip.mark(control.say(value))
-        panel.set(**{control.name: value})
+        if value != panel.values[name]:
+            if panel.phase == "running" and self._samples:
+                self._marks.append(self._samples[-1]["t"])
+            panel.set(**{name: value})
 
-    def _start(self, _button: Any) -> None:
-        self._chosen = None
-        self.panel.start()
+    def _predict(self, change: Any) -> None:
+        text, guess = change["new"].strip(), None
+        self.refused.value = ""
+        try:
+            guess = read_guess(text) if text else None
+            self._is_answered |= bool(text)
+        except ParameterError as error:
+            self.refused.value = escape(str(error))
+        self.panel.predict(guess)
 
     def _save(self, what: str, ending: str, _button: Any) -> None:
-        if (now := self.shown) and now.get(what):
+        if now := self.shown:
             name = f"{self.panel.spec.name}-{now['number']}.{ending}"
             self.page.send({"save": name}, buffers=[now[what]])
-
-    def _choose(self, change: Any) -> None:
-        with self.panel.lock:
-            if not self._is_filling and change["new"] is not None:
-                self._chosen = self.panel.runs[change["new"]]["number"]
-                self.panel.refresh()
-
-    def _on_message(self, _widget: Any, message: Any, _buffers: Any) -> None:
-        if message == "warm":
-            self.panel.warm()
-        elif message == "ping":
-            self.page.send({"alive": True})
 
 
 @functools.lru_cache(maxsize=8)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from tcplab.tables import digits
 from tcplab.widgets.controls import Control
-from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
+from tcplab.widgets.spec import PanelSpec
 
 Run = Mapping[str, Any]
-
-#: Bars are logarithmic if the longest is more than this many times as long as the shortest.
-WIDE = 20
 
 
 def within_sentence(text: str) -> str:
@@ -24,75 +19,49 @@ def within_sentence(text: str) -> str:
 
 
 def names(controls: Sequence[Control], runs: Sequence[Run]) -> list[str]:
-    """Name each run by its number and the settings that differ, or its label if none does."""
+    """Name each run by its number and the settings that differ between the runs."""
     differing = [
         control for control in controls if len({run["values"][control.name] for run in runs}) > 1
     ]
     return [
-        f"Run {run['number']} · "
-        + (
-            ", ".join(setting.say(run["values"][setting.name]) for setting in differing)
-            or run["label"]
-        )
+        f"Run {run['number']}"
+        + " · " * bool(differing)
+        + ", ".join(setting.say(run["values"][setting.name]) for setting in differing)
         for run in runs
     ]
 
 
-def comparison(
-    spec: PanelSpec,
-    runs: Sequence[Run],
-    names: Sequence[str],
-    chosen: int | None,
-    marks: Mapping[str, float | None],
-) -> str:
-    """Return an HTML table with a bar for each run and mark that has a number; "" if none has."""
-    rows = [
-        (
-            f"run{run['number'] % KEPT_RUNS}" + " chosen" * (run["number"] == chosen),
-            name,
-            run["headline"],
-        )
-        for run, name in zip(runs, names, strict=True)
-        if run["headline"] is not None
-    ]
-    rows += [("mark", name, value) for name, value in marks.items() if value is not None]
-    if not rows:
+def comparison(spec: PanelSpec, rows: Sequence[tuple[str, str, float | None]]) -> str:
+    """Return an HTML table with a bar for each row that has a number; "" if none has.
+
+    A row has a class for its colour, a name and a number in the panel's unit.
+    """
+    shown = [(kind, name, value) for kind, name, value in rows if value is not None]
+    if not shown:
         return ""
-    seen = [value for _, _, value in rows if value > 0]
-    low, high = min(seen, default=1.0), max(seen, default=1.0)
-    is_log = high / low > WIDE
-    scale = f"{spec.predicts} ({spec.unit})" + ", logarithmic" * is_log
-    lines = [f'<table class="tcplab-bars"><caption>{escape(scale)}</caption>']
-    for kind, name, value in rows:
-        part = value / high
-        if is_log:
-            part = math.log(max(value, low) / low * 3) / math.log(high / low * 3)
-        lines.append(
-            f'<tr class="{kind}"><th scope="row">{escape(name)}</th>'
-            f"<td>{digits(value)} {escape(spec.unit)}</td>"
-            f'<td class="track"><span style="width:{100 * part:.1f}%"></span></td></tr>'
-        )
+    highest = max(value for _kind, _name, value in shown) or 1
+    caption = escape(f"{spec.predicts} ({spec.unit})")
+    lines = [f'<table class="tcplab-bars"><caption>{caption}</caption>']
+    lines += [
+        f'<tr class="{kind}"><th scope="row">{escape(name)}</th>'
+        f"<td>{digits(value)} {escape(spec.unit)}</td>"
+        f'<td class="track"><span style="width:{100 * value / highest:.1f}%"></span></td></tr>'
+        for kind, name, value in shown
+    ]
     return "\n".join([*lines, "</table>"])
 
 
 def origin(run: Run) -> str:
     """Return HTML with the code that repeats a run, and with the origin of its numbers."""
-    seconds = run["seconds"]
-    took = (
-        f"{digits(seconds['experiment'])} s experiment, {digits(seconds['overhead'])} s panel,"
-        f" {digits(seconds['drawing'])} s of it drawing"
-    )
-    rows = {**run["provenance"], "from click to picture": took}
     terms = "".join(
         f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(in_words(value))}</dd>"
-        for name, value in rows.items()
+        for name, value in run["provenance"].items()
     )
     return (
         "<details><summary>Copy as code</summary>"
         '<button hidden class="tcplab-copy">Copy</button>'
         f'<pre tabindex="0">{escape(run["code"])}</pre></details>'
-        "<details><summary>Where the numbers come from</summary>"
-        f'<dl data-seconds="{escape(json.dumps(seconds))}">{terms}</dl></details>'
+        f"<details><summary>Where the numbers come from</summary><dl>{terms}</dl></details>"
     )
 
 

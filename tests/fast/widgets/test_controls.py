@@ -8,22 +8,17 @@ import pytest
 
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, Parameter
-from tcplab.widgets.controls import Choice, Number, Text, checked
+from tcplab.widgets.controls import Choice, Number, checked
 
 WRITES = Number("writes", "Writes", 15, 1, 200)
 RTT = Number("rtt_ms", "RTT", 0.0, 0, 200, step=0.5, unit="ms")
 VARIANT = Choice("variant", "How", {"default": "plainly", "cork": "with a cork"}, "default")
 
 
-@pytest.mark.parametrize("value", [0, 201, 1.5, "7", None, True, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [0, 201, 1.5, "7", True, float("nan")])
 def test_number_out_of_range_is_refused_with_value_and_limits(value: Any) -> None:
     with pytest.raises(ParameterError, match=r"writes=.* must be a whole number from 1 to 200"):
         WRITES.check(value)
-
-
-def test_whole_number_stays_whole_and_fraction_a_fraction() -> None:
-    assert repr(WRITES.check(7.0)) == "7"
-    assert repr(RTT.check(20)) == "20.0"
 
 
 def test_limits_carry_the_unit() -> None:
@@ -35,24 +30,6 @@ def test_choice_refuses_other_values() -> None:
     assert VARIANT.check("cork") == "cork"
     with pytest.raises(ParameterError, match="variant 'bottle' is not known; use one of default"):
         VARIANT.check("bottle")
-
-
-def no_number(line: str) -> None:
-    if line.isdigit():
-        raise ParameterError(f"{line}: give words")
-
-
-def test_a_line_of_text_is_taken_without_the_spaces_around_it() -> None:
-    line = Text("client", "Client", "curl", examine=no_number)
-    assert line.check("  curl -s x ") == "curl -s x"
-    assert line.say("curl") == "Client: curl"
-    for value, message in (
-        (7, "client=7 must be a text"),
-        ("7", "7: give words"),
-        (2001 * "x", "client has 2001 characters; at most 2000"),
-    ):
-        with pytest.raises(ParameterError, match=message):
-            line.check(value)
 
 
 def test_absent_values_get_defaults_and_unknown_names_are_refused() -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def mark() -> Iterator[str]:
-    """Return NAME=VALUE, set in the environment of every process that a module's tests start."""
+    """Return NAME=VALUE, set in the environment of every process that a test starts."""
     name, value = "TCPLAB_TEST_PANELS", str(uuid.uuid4())
     os.environ[name] = value
     yield f"{name}={value}"

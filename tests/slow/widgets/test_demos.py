@@ -1,24 +1,21 @@
-"""Test demos that show their recordings, as slides and as a page."""
+"""Test demos that show their recordings, and a demo as a page."""
 
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 from tests.support.nonempty import each
 
-from tcplab import cli, demos
+from tcplab import demos, widgets
 from tcplab.demos import Demo
-from tcplab.timeline import Timeline
-from tcplab.widgets.spec import load
+from tcplab.widgets.spec import Job, load
 
 OWN: Final = """
 title = "Mine"
@@ -62,51 +59,13 @@ def test_demo_is_served_as_a_page_until_it_is_terminated(tmp_path: Path) -> None
     assert list(temporary.iterdir()) == []
 
 
-def test_wire_demo_names_the_mode_that_forbids_a_laboratory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_live_panel_names_the_mode_that_forbids_a_laboratory(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    assert cli.main(["demo", "wire", "--slides", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.endswith("none here: TCPLAB_MODE=recorded forbids it\n")
-
-
-def test_slides_show_the_question_and_answer_of_each_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    assert cli.main(["demo", "small-writes", "--slides", str(tmp_path / "slides")]) == 0
-    pictures = sorted((tmp_path / "slides").glob("*.png"))
-    assert len(pictures) == 2 * len(demos.find("small-writes").steps)
-    for picture in each(pictures):
-        assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1280, 720)
-    notes = (tmp_path / "slides" / "notes.md").read_text()
-    assert all(picture.name in notes for picture in each(pictures))
-    assert notes.count("**Ask:**") == 5
-    assert notes.count("not measured now: TCPLAB_MODE=recorded.") == len(pictures) // 2
-
-
-class Step:
-    """A run of a demo's step, as its panel measures it where no laboratory can be made."""
-
-    stop_asked = False
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
-
-    def stage(self, message: str, share: float | None = None) -> None:
-        pass
-
-    def sample(self, values: Mapping[str, float]) -> None:
-        pass
-
-    def changes(self) -> Iterator[Mapping[str, Any]]:
-        return iter(())
-
-    def lab(self, **_parameters: Any) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def explained(self, timelines: Iterable[Timeline]) -> None:
-        pass
+    panel = widgets.wire().start().wait()
+    assert panel.phase == "failed"
+    assert panel.message.endswith("none here: TCPLAB_MODE=recorded forbids it")
 
 
 @pytest.mark.parametrize(
@@ -117,5 +76,6 @@ class Step:
 def test_demos_are_shown_from_recordings(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     for step in each(demo.steps):
-        shown = load(demo.panel).measurement.run(Step(step.settings))
+        owner: Any = SimpleNamespace(send=lambda _message: None)
+        shown = load(demo.panel).measurement.run(Job(load(demo.panel), step.settings, owner))
         assert shown.provenance["recorded"]["why"] == "TCPLAB_MODE=recorded"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
-from tcplab import figures
-from tcplab.experiments import buffers, declared, table
+from tcplab.experiments import buffers, declared
 from tcplab.experiments.buffers.common import core_limit, kernel_version, send_window
 from tcplab.models import (
     receive_buffer_grant,
@@ -15,7 +13,7 @@ from tcplab.models import (
     throughput_mbit,
 )
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 LOW_BYTES: Final = 4096
 HIGH_BYTES: Final = 4 << 20
@@ -49,31 +47,22 @@ def _call(values: Values) -> Call:
         "rate_mbit": values["rate_mbit"],
         "side": values["side"],
     }
-    return Call(buffers, arguments, ("print(table(result))", "figures.buffer_sweep(result)"))
+    return Call(buffers, arguments, "figures.buffer_sweep(result)")
 
 
-def _show(result: Any, job: Job) -> Shown:
-    values = job.values
-    settings = f"{values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s"
-    measured = {variant.requested_bytes: variant.mbit for variant in result.variants}
-    return Shown.of(
-        f"{values['side']}, {values['request_bytes']:,} B, {settings}",
-        measured.get(values["request_bytes"]),
-        figures.buffer_sweep(result),
-        table(result),
-        result.provenance,
-        notes=_shortfalls(result.variants),
-    )
-
-
-def _shortfalls(points: Sequence[buffers.Transfer]) -> list[str]:
+def _shortfalls(result: Any, _values: Values) -> list[str]:
     return [
         f"with {point.requested_bytes:,} bytes {point.mbit:.3g} Mbit/s is less than half of what"
         f" buffer and wire allow ({point.model_mbit:.3g}); a busy machine can make TCP leave slow"
         " start too early: measure again"
-        for point in points
+        for point in result.variants
         if point.mbit < point.model_mbit / 2
     ]
+
+
+def _mbit(result: Any, values: Values) -> float | None:
+    measured = {variant.requested_bytes: variant.mbit for variant in result.variants}
+    return measured.get(values["request_bytes"])
 
 
 _PARAMETERS: Final = declared(buffers.measure).parameters
@@ -92,6 +81,6 @@ PANEL = PanelSpec(
     ),
     predicts="Throughput with this buffer",
     unit="Mbit/s",
-    measurement=ExperimentRun(_call, _show),
+    measurement=ExperimentRun(_call, _mbit, notes=_shortfalls),
     forecast=lambda values: _model_mbit(values["request_bytes"], values),
 )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tcplab import figures
-from tcplab.experiments import declared, short_transfer, table
+from tcplab.experiments import declared, short_transfer
 from tcplab.models import transfer_ms
 from tcplab.widgets.controls import Number
-from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 _PARAMETERS: Final = declared(short_transfer.measure).parameters
 _DATA: Final = Number.of(_PARAMETERS["data_bytes"], "Data", 144_800, scale="log")
@@ -21,23 +20,12 @@ def _model_mbit(data_bytes: int, values: Values) -> float:
 
 
 def _call(values: Values) -> Call:
-    names = ("data_bytes", "rtt_ms", "rate_mbit")
-    arguments = {name: values[name] for name in names}
-    shows = ("print(table(result))", "figures.in_flight(result.timeline())")
-    return Call(short_transfer, arguments, shows)
+    return Call(short_transfer, dict(values), "figures.in_flight(result.timeline())")
 
 
-def _show(result: Any, job: Job) -> Shown:
-    mine, timeline = job.values, result.timeline()
-    job.explained([timeline])
-    mbit = mine["data_bytes"] * 8e-3 / short_transfer.until_acknowledged_ms(result.segments)
-    return Shown.of(
-        f"{mine['data_bytes']:,} bytes, RTT {mine['rtt_ms']:g} ms, {mine['rate_mbit']:g} Mbit/s",
-        mbit,
-        figures.in_flight(timeline),
-        table(result),
-        result.provenance,
-    )
+def _mbit(result: Any, values: Values) -> float:
+    took_ms = short_transfer.until_acknowledged_ms(result.segments)
+    return float(values["data_bytes"] * 8e-3 / took_ms)
 
 
 PANEL = PanelSpec(
@@ -51,7 +39,10 @@ PANEL = PanelSpec(
     predicts="Rate until the last ACK",
     unit="Mbit/s",
     measurement=ExperimentRun(
-        _call, _show, lab=lambda values: short_transfer.path(values["rtt_ms"], values["rate_mbit"])
+        _call,
+        _mbit,
+        lab=lambda values: short_transfer.path(values["rtt_ms"], values["rate_mbit"]),
+        timelines=lambda result: [result.timeline()],
     ),
     forecast=lambda values: _model_mbit(values["data_bytes"], values),
 )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tcplab.experiments import cork, declared
 from tcplab.models import NetworkPath, message_cost
 from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.panels.small_writes import MESSAGES, variant_call, variant_run
 from tcplab.widgets.panels.small_writes import VARIANTS as SMALL_WRITES
-from tcplab.widgets.panels.small_writes import variant_shown
-from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+from tcplab.widgets.spec import Call, PanelSpec, Values
 
-MESSAGES: Final = 10
 VARIANTS: Final = SMALL_WRITES | {
     "cork+no_delay": "TCP_CORK and TCP_NODELAY",
     "forgotten": "TCP_CORK, and never pulled",
@@ -24,26 +23,10 @@ def _writes_bytes(values: Values) -> tuple[int, ...]:
 
 
 def _call(values: Values) -> Call:
-    variant = values["variant"]
     header, size, writes = values["header_bytes"], values["write_bytes"], values["writes"]
-    return Call(
-        cork,
-        {
-            "writes_bytes": _writes_bytes(values),
-            "messages": MESSAGES,
-            "rtt_ms": values["rtt_ms"],
-            "variants": (variant,),
-        },
-        ("print(table(result))", f"figures.timeline(result[{variant!r}].timeline())"),
-        sources={"writes_bytes": f"({header}, *[{size}] * {writes})"},
-    )
-
-
-def _show(result: Any, job: Job) -> Shown:
-    values = job.values
-    body = f"{values['writes']} × {values['write_bytes']} B"
-    label = f"{values['header_bytes']} + {body}, RTT {values['rtt_ms']:g} ms"
-    return variant_shown(result, values["variant"], label, job)
+    arguments = {"writes_bytes": _writes_bytes(values), "rtt_ms": values["rtt_ms"]}
+    sources = {"writes_bytes": f"({header}, *[{size}] * {writes})"}
+    return variant_call(cork, arguments, values["variant"], sources=sources)
 
 
 def _forecast(values: Values) -> float | None:
@@ -74,7 +57,7 @@ PANEL = PanelSpec(
     ),
     predicts="Time per message",
     unit="ms",
-    measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
+    measurement=variant_run(_call),
     forecast=_forecast,
     timeline=lambda values: message_timeline(
         values["variant"], _writes_bytes(values), values["rtt_ms"]

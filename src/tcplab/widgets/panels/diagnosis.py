@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from tcplab import figures
 from tcplab.experiments import declared, diagnosis
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 COMPLAINTS: Final = {
     "request": "request: “it takes too long”",
@@ -41,25 +39,10 @@ def _call(values: Values) -> Call:
         arguments["source"] = f"faulty_{values['program']}.c"
     if (count := _count(values)) is not None:
         arguments["count"] = count
-    shows = ["print(result.symptoms())", f"figures.{values['show']}(result)"]
+    shows = ["result.symptoms()"]
     if values["show"] == "cause":
-        shows.insert(1, "print(result.evidence())")
-    return Call(diagnosis, arguments, shows)
-
-
-def _show(result: Any, job: Job) -> Shown:
-    values = job.values
-    quantity, taken, needed = result.excess
-    excess = f"{quantity} {taken:.3g} instead of {needed:.3g}"
-    label = f"{result.program} ({result.source}), {values['rtt_ms']:g} ms: {excess}"
-    picture = getattr(figures, values["show"])(result)
-    numbers = (result.symptoms(), result.provenance)
-    shown = Shown.of(label, result.excess.times, picture, *numbers)
-    if values["show"] == "symptom":
-        return shown
-    evidence = result.evidence()
-    both = f"{evidence._repr_html_()}\n{shown.table}"
-    return replace(shown, label=f"the cause of {label}", table=both)
+        shows.append("result.evidence()")
+    return Call(diagnosis, arguments, f"figures.{values['show']}(result)", shows)
 
 
 _PARAMETERS: Final = declared(diagnosis.measure).parameters
@@ -78,5 +61,7 @@ PANEL = PanelSpec(
     ),
     predicts="What it takes over what it needs",
     unit="times",
-    measurement=ExperimentRun(_call, _show, lab=lambda _values: {}),
+    measurement=ExperimentRun(
+        _call, lambda result, _values: result.excess.times, lab=lambda _values: {}
+    ),
 )

@@ -5,11 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import Any, Final
 
-from tcplab import figures
-from tcplab.experiments import declared, mtu, table
+from tcplab.experiments import declared, mtu
 from tcplab.models import goodput_mbyte_s
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 #: MTUs that are always measured: the size that all IPv4 hosts accept, Ethernet's, and a jumbo one.
 USUAL: Final = (576, 1500, 9000)
@@ -33,20 +32,12 @@ def _call(values: Values) -> Call:
         "wire_mtus": tuple(sorted({*USUAL, values["mtu_bytes"]})),
         "rate_mbit": values["rate_mbit"],
     }
-    drawn = f"figures.draw_bars(result, {', '.join(map(repr, DRAWN))})"
-    return Call(mtu, arguments, ("print(table(result))", drawn))
+    return Call(mtu, arguments, f"figures.draw_bars(result, {', '.join(map(repr, DRAWN))})")
 
 
-def _show(result: Any, job: Job) -> Shown:
-    mine = job.values["mtu_bytes"]
-    goodput = {row.mtu_bytes: statistics.median(row.goodput_mb_per_s) for row in result.wire}
-    return Shown.of(
-        f"MTU {mine}, {job.values['rate_mbit']:g} Mbit/s, offload {job.values['offload']}",
-        goodput[mine],
-        figures.draw_bars(result, *DRAWN),
-        table(result),
-        result.provenance,
-    )
+def _mb_per_s(result: Any, values: Values) -> float:
+    (mine,) = [row for row in result.wire if row.mtu_bytes == values["mtu_bytes"]]
+    return float(statistics.median(mine.goodput_mb_per_s))
 
 
 PANEL = PanelSpec(
@@ -59,6 +50,6 @@ PANEL = PanelSpec(
     ),
     predicts="Goodput over the wire",
     unit="MB/s",
-    measurement=ExperimentRun(_call, _show),
+    measurement=ExperimentRun(_call, _mb_per_s),
     forecast=lambda values: _model_mb_per_s(values["mtu_bytes"], values),
 )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab.errors import LabError
-from tcplab.experiments import declared, pipes, table
-from tcplab.figures.pipes import copy_path, count_copies
-from tcplab.tables import Table
+from tcplab.experiments import declared, pipes
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 RUNS: Final = 3
 #: The most data that a run sends over the wire. At 1 Gbit/s each MB takes 8 ms, and a lecturer
@@ -38,10 +36,6 @@ NETWORKS: Final = {"machine": "within one machine", "wire": "over a wire of 1 Gb
 _BLOCK: Final = Number(
     "block_bytes", "Block of dd", 65_536, 512, 4 << 20, unit="bytes", scale="log"
 )
-COLUMNS: Final = (
-    *("shown", "input", "mb_per_s", "mb_per_s_min", "mb_per_s_max"),
-    *("copies", "processes", "cpu_s_per_gb", "cpu_percent"),
-)
 
 
 def _parts(values: Values) -> dict[str, Any]:
@@ -65,32 +59,22 @@ def _call(values: Values) -> Call:
     return Call(
         pipes,
         arguments,
-        ("print(table(result))", "figures.copy_path(result, pipes.COMPOSED)"),
+        "figures.copy_path(result, pipes.COMPOSED)",
         before=("", "variant = pipes.compose(", *given, ")"),
         sources={"variants": f"({reference!r}, variant)"},
     )
 
 
-def _show(result: Any, job: Job) -> Shown:
-    mine, reference = result[pipes.COMPOSED], result[_reference(job.values)]
+def _times(result: Any, values: Values) -> float | None:
+    mine, reference = result[pipes.COMPOSED], result[_reference(values)]
     for chain in (mine, reference):
         if not chain.runs:
             raise LabError(f"{chain.pipeline.name}: {chain.missing}")
-    rate = mine.median_mb_per_s or 0.0
-    columns = [column for column in result.columns if column.key in COLUMNS]
-    times = rate / (reference.median_mb_per_s or rate)
-    return Shown.of(
-        f"{count_copies(mine.pipeline)}, {rate:,.0f} MB/s: {mine.pipeline.name}",
-        times,
-        copy_path(result, pipes.COMPOSED),
-        Table(columns, result.rows(), table(result).caption),
-        result.provenance,
-        notes=_notes(job.values, mine.pipeline.commands),
-    )
+    return float(mine.median_mb_per_s / reference.median_mb_per_s)
 
 
-def _notes(values: Values, commands: tuple[str, ...]) -> list[str]:
-    notes = []
+def _notes(result: Any, values: Values) -> list[str]:
+    notes, commands = [], result[pipes.COMPOSED].pipeline.commands
     if values["block_bytes"] != _BLOCK.default and "dd" not in map(str.lower, commands):
         notes.append("dd has no part in this, so its block size makes no difference")
     if values["network"] == "wire" and values["size_mb"] > MOST_WIRE_MB:
@@ -124,6 +108,6 @@ PANEL = PanelSpec(
     ),
     predicts="Rate over that of dd | netcat → netcat",
     unit="times",
-    measurement=ExperimentRun(_call, _show),
+    measurement=ExperimentRun(_call, _times, notes=_notes),
     forecast=_forecast,
 )

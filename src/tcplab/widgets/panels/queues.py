@@ -34,13 +34,6 @@ def _link(values: Values) -> dict[str, Any]:
     }
 
 
-def _words(values: Values) -> str:
-    return (
-        f"{_ROUTERS[values['router']]}, {values['queue_packets']} packets,"
-        f" {values['rate_mbit']:g} Mbit/s, {values['rtt_ms']:g} ms"
-    )
-
-
 def _rtt_ms(values: Values) -> float | None:
     """Return the RTT with a full queue, or with a managed queue at its target delay.
 
@@ -91,7 +84,7 @@ PANEL = PanelSpec(
     predicts="RTT at the end",
     unit="ms",
     # The hosts request ECN, so that the router can mark packets (see the queues lesson).
-    measurement=LiveTransfer(_link, _words, "rtt_ms", {"net.ipv4.tcp_ecn": "1"}),
+    measurement=LiveTransfer(_link, "rtt_ms", {"net.ipv4.tcp_ecn": "1"}),
     levels=_levels,
     forecast=_rtt_ms,
     lanes=LANES,

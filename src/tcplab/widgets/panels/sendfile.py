@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tcplab import figures
-from tcplab.experiments import declared, sendfile, table
+from tcplab.experiments import declared, sendfile
 from tcplab.models import copies_per_byte
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 PARTS: Final = {
     "loopback": "every variant, within one machine",
@@ -29,25 +28,12 @@ def _call(values: Values) -> Call:
     sizes = {} if part == "header" else {"sizes_mb": (values["size_mb"],)}
     figure, *keys = FIGURES[part]
     drawn = f"figures.{figure}({', '.join(['result', *map(repr, keys)])})"
-    shows = ("print(table(result))", drawn)
-    return Call(MODULES[part], {**sizes, "runs": values["runs"]}, shows)
+    return Call(MODULES[part], {**sizes, "runs": values["runs"]}, drawn)
 
 
-def _show(result: Any, job: Job) -> Shown:
-    part, times = job.values["part"], None
-    figure, *keys = FIGURES[part]
-    if part != "header":
-        times = _headline(result)
-    return Shown.of(
-        f"{PARTS[part]}, {job.values['size_mb']} MB" if part != "header" else PARTS[part],
-        times,
-        getattr(figures, figure)(result, *keys),
-        table(result),
-        result.provenance,
-    )
-
-
-def _headline(result: Any) -> float | None:
+def _times(result: Any, values: Values) -> float | None:
+    if values["part"] == "header":
+        return None
     read, fast = (result.find(name).mb_per_s for name in ("A: read 4096 + send", "B: sendfile"))
     return None if read is None or fast is None else fast / read
 
@@ -73,6 +59,6 @@ PANEL = PanelSpec(
     ),
     predicts="sendfile's rate over that of read and send",
     unit="times",
-    measurement=ExperimentRun(_call, _show),
+    measurement=ExperimentRun(_call, _times),
     forecast=lambda values: None if values["part"] == "header" else _forecast(values),
 )

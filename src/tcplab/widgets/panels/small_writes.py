@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 
-from tcplab import figures
-from tcplab.experiments import declared, small_writes, table
+from tcplab.experiments import declared, small_writes
 from tcplab.models import NetworkPath, Peer, message_cost
 from tcplab.timeline import Timeline
 from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 MESSAGES: Final = 10
 
@@ -24,31 +25,25 @@ VARIANTS: Final = {
 QUICKACK: Final = {"on": "as the kernel likes", "off": "as late as it may", "always": "at once"}
 
 
-def _call(values: Values) -> Call:
-    shape = {name: value for name, value in values.items() if name != "variant"}
-    arguments = {"messages": MESSAGES, "variants": [values["variant"]], **shape}
-    draw = f"figures.timeline(result[{values['variant']!r}].timeline())"
-    return Call(small_writes, arguments, ("print(table(result))", draw))
+def variant_call(module: ModuleType, arguments: dict[str, Any], variant: str, **more: Any) -> Call:
+    """Return the call of an experiment for one variant, whose timeline is drawn."""
+    arguments = {"messages": MESSAGES, "variants": [variant], **arguments}
+    return Call(module, arguments, f"figures.timeline(result[{variant!r}].timeline())", **more)
 
 
-def variant_shown(result: Any, variant: str, label: str, job: Job) -> Shown:
-    """Return the result with the timeline of one variant, and annotate the recorded packets."""
-    timeline = result[variant].timeline()
-    job.explained([timeline])
-    return Shown.of(
-        f"{variant}: {label}",
-        result[variant].row()["ms_per_message"],
-        figures.timeline(timeline),
-        table(result),
-        result.provenance,
+def variant_run(call: Callable[[Values], Call]) -> ExperimentRun:
+    """Return the measurement of one variant, whose packets are recorded with their reasons."""
+    return ExperimentRun(
+        call,
+        lambda result, _values: result.variants[0].row()["ms_per_message"],
+        lab=lambda values: {"rtt_ms": values["rtt_ms"]},
+        timelines=lambda result: [result.variants[0].timeline()],
     )
 
 
-def _show(result: Any, job: Job) -> Shown:
-    values = job.values
-    shape = f"{values['writes']} × {values['write_bytes']} B, RTT {values['rtt_ms']:g} ms"
-    acks = "" if values["quickack"] == "on" else f", ACKs {QUICKACK[values['quickack']]}"
-    return variant_shown(result, values["variant"], shape + acks, job)
+def _call(values: Values) -> Call:
+    shape = {name: value for name, value in values.items() if name != "variant"}
+    return variant_call(small_writes, shape, values["variant"])
 
 
 def _timeline(values: Values) -> Timeline:
@@ -81,7 +76,7 @@ PANEL = PanelSpec(
     ),
     predicts="Time per message",
     unit="ms",
-    measurement=ExperimentRun(_call, _show, lab=lambda values: {"rtt_ms": values["rtt_ms"]}),
+    measurement=variant_run(_call),
     forecast=_forecast,
     timeline=_timeline,
 )

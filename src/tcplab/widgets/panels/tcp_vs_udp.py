@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tcplab import figures
 from tcplab.experiments import declared, tcp_vs_udp
 from tcplab.experiments.tcp_vs_udp.networks import LO_MTU
 from tcplab.models import mss_bytes
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, Job, PanelSpec, Shown, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 SERVERS: Final = {
     "bsd": "one machine, MTU 1500",
@@ -27,22 +26,14 @@ def _call(values: Values) -> Call:
         "write_bytes": (values["write_bytes"],),
         "offload": values["offload"] == "on",
     }
-    return Call(
-        tcp_vs_udp, arguments, ("print(table(result))", "figures.draw_bars(result, 'mb_per_s')")
-    )
+    spread = f"result.spread_table({values['write_bytes']})"
+    return Call(tcp_vs_udp, arguments, "figures.draw_bars(result, 'mb_per_s')", (spread,))
 
 
-def _show(result: Any, job: Job) -> Shown:
-    server, size = job.values["server"], job.values["write_bytes"]
-    tcp, udp = result[server, "tcp", size], result[server, "udp", size]
-    times = udp.mb_per_s / tcp.mb_per_s
-    return Shown.of(
-        f"{SERVERS[server]}, {size} B, offload {job.values['offload']}",
-        times,
-        figures.draw_bars(result, "mb_per_s"),
-        result.spread_table(size),
-        result.provenance,
-    )
+def _times(result: Any, values: Values) -> float:
+    server, size = values["server"], values["write_bytes"]
+    tcp, udp = (result[server, protocol, size].mb_per_s for protocol in ("tcp", "udp"))
+    return float(udp / tcp)
 
 
 def _forecast(values: Values) -> float:
@@ -66,6 +57,6 @@ PANEL = PanelSpec(
     ),
     predicts="UDP's rate over TCP's",
     unit="times",
-    measurement=ExperimentRun(_call, _show),
+    measurement=ExperimentRun(_call, _times),
     forecast=_forecast,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +11,13 @@ from typing import Any, Final
 
 from tcplab.errors import LabError
 from tcplab.experiments import provenance
+from tcplab.experiments.mode import mode
 from tcplab.figures import Picture
-from tcplab.lab import Lab
+from tcplab.lab import Lab, why_no_lab
 from tcplab.models import bdp_bytes, mathis_mbit
 from tcplab.programs import RunOptions, Transfer, tcp_transfer
 from tcplab.tables import Table, digits
-from tcplab.widgets.controls import Choice, Number
+from tcplab.widgets.controls import Choice, Control, Number
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 from tcplab.widgets.strip import strips
 
@@ -59,32 +59,23 @@ class LiveTransfer:
 
     Args:
         link: converts the controls' values to the wire's parameters (Link.update).
-        words: describes the controls' values in a few words.
         headline: the lane whose mean at the end of the run represents the run.
         sysctls: settings of the hosts' kernel, by name.
-        is_recorded: True if the packets can be saved for Wireshark.
     """
 
     link: Callable[[Values], dict[str, Any]]
-    words: Callable[[Values], str]
     headline: str = "throughput_mbit"
     sysctls: Mapping[str, str] = field(default_factory=dict)
-    is_recorded: bool = True
 
     def run(self, job: Job) -> Shown:
         """Transfer data until the time is up or Stop is pressed; return the result to show."""
+        if (now := mode()) != "live":
+            why = why_no_lab() or f"TCPLAB_MODE={now} forbids it"
+            raise LabError(f"the wire needs a laboratory, and there is none here: {why}")
         job.stage("connecting")
         readings: list[_Reading] = []
         congestion = job.values["congestion"]
         with job.lab(**self.link(job.values), sysctls=self.sysctls) as lab:
-            if lab is None:
-                forced_mode = os.environ.get("TCPLAB_MODE")
-                why = (
-                    f"TCPLAB_MODE={forced_mode} forbids it"
-                    if forced_mode
-                    else "'tcplab doctor' says why"
-                )
-                raise LabError(f"the wire needs a laboratory, and there is none here: {why}")
             with tcp_transfer(lab, run=RunOptions(congestion=congestion)) as transfer:
                 job.stage("transferring", 0.0)
                 for reading in _watch(lab, transfer, job, self.link):
@@ -100,10 +91,8 @@ class LiveTransfer:
         # Only the last quarter counts, because a transfer has to settle after a change.
         last = stretches[-1][3 * len(stretches[-1]) // 4 :]
         settled = statistics.mean(reading.lanes()[self.headline] for reading in last)
-        names = [self.words(stretch[0].values) for stretch in stretches]
-        table = _table(stretches, names)
-        changes = f", then {len(names) - 1} change{'s' if names[2:] else ''}" if names[1:] else ""
-        return Shown.of(names[0] + changes, settled, _draw(stretches, table), table, origin)
+        numbers = _table(stretches, job.spec.controls)
+        return Shown.of(settled, _draw(stretches, numbers), [numbers], origin)
 
     def code(self, values: Values) -> str:
         """Return the code of a transfer of the same length without sliders."""
@@ -158,23 +147,18 @@ def _watch(
         job.stage("transferring", min(1.0, (now_s - start) / seconds))
 
 
-def _settings(values: Values) -> str:
-    return (
-        f"{values['rtt_ms']:g} ms, {values['rate_mbit']:g} Mbit/s, {values['queue_packets']}"
-        f" packets, {values['loss_percent']:g} % loss"
-    )
-
-
-def _table(stretches: Sequence[_Stretch], names: Sequence[str]) -> Table:
+def _table(stretches: Sequence[_Stretch], controls: Sequence[Control]) -> Table:
+    acting = [control for control in controls if control.name not in AT_START]
     rows = [
         (
-            f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: {name}",
+            f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: "
+            + ", ".join(control.say(stretch[0].values[control.name]) for control in acting),
             *map(
                 statistics.median,
                 zip(*(reading.lanes().values() for reading in stretch), strict=True),
             ),
         )
-        for stretch, name in zip(stretches, names, strict=True)
+        for stretch in stretches
         if len(stretch) >= 3
     ]
     return Table.of(["settings", *(f"{lane.label}, median" for lane in LANES)], rows)
@@ -188,7 +172,7 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
     packets = max(reading.queue_packets for reading in readings)
     note = f"least RTT {digits(min(waits))} ms · at most {packets} packets in the queue"
     samples = [{"t": reading.t, **reading.lanes()} for reading in readings]
-    marks = [(stretch[0].t, "") for stretch in stretches[1:]]
+    marks = [stretch[0].t for stretch in stretches[1:]]
     return strips(LANES, samples, finding, table, note=note, marks=marks)
 
 
@@ -223,7 +207,7 @@ PANEL = PanelSpec(
     ),
     predicts="Throughput at the end",
     unit="Mbit/s",
-    measurement=LiveTransfer(_wire, _settings),
+    measurement=LiveTransfer(_wire),
     levels=_levels,
     forecast=_forecast,
     lanes=LANES,

@@ -1,10 +1,7 @@
 // The part of a panel that ipywidgets lacks. It gives widgets missing names and roles, reports that the kernel
 // has ended, and does what only a page can do, such as copy, save and fill the screen.
 //
-// The traits are those of tcplab.widgets.view.Page. Messages to the kernel are "warm" and "ping", and
-// messages from it are {save} and {alive}.
-
-const ASK_MS = 400, LOST_MS = 1200;
+// The traits are those of tcplab.widgets.view.Page. A message from the kernel, {save}, has a file to download.
 
 /** Return an element with attributes and children. A string child is text, never markup. */
 function make(tag, attributes = {}, ...children) {
@@ -68,8 +65,6 @@ function attend(root, model) {
     if (target.closest(".tcplab-copy")) copy(target);
     if (target.closest(".tcplab-full")) document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen();
   });
-  // Start the worker when the pointer or the focus enters, so that it is ready for Run.
-  for (const event of ["pointerenter", "focusin"]) root.addEventListener(event, () => model.send("warm"), { once: true });
   const scale = () => root.matches(".tcplab-demo") && fill(root);
   addEventListener("resize", scale);
   scale();
@@ -83,51 +78,29 @@ function attend(root, model) {
   };
 }
 
-/**
- * Report within two seconds that the kernel has ended. The page is notified of a restart or a lost connection. A
- * killed kernel sends nothing, so ping a kernel that should be at work, and continue if it answers again.
- */
+/** Report that the kernel has ended or is out of reach. */
 function listen(root, model) {
   const kernel = model.widget_manager?.kernel, word = make("p", { class: "tcplab-lost", role: "alert" });
-  let asked = null, isOver = false;
+  let isOver = false;
   root.querySelector(".tcplab-status").before(word);
   const show = (why) => {
-    if (isOver || word.textContent === why) return;
+    if (isOver) return;
     word.textContent = why;
     root.dataset.phase = why ? "lost" : model.get("phase");
   };
-  const over = (why) => {
-    show(why);
+  const over = () => {
+    show("The kernel has ended or was restarted. Run the cell above again.");
     isOver = true;
     for (const button of root.querySelectorAll(".tcplab-actions button")) button.disabled = true;
   };
   const hear = () => {
-    if (["dead", "restarting", "autorestarting", "terminating"].includes(kernel.status)) over("The kernel has ended or was restarted. Run the cell above again.");
-    else if (kernel.connectionStatus !== "connected") show("Not connected to the kernel. The connection is tried again.");
-    else if (!asked) show("");
-  };
-  const ask = () => {
-    asked ??= performance.now();
-    model.send("ping");
+    if (["dead", "restarting", "autorestarting", "terminating"].includes(kernel.status)) over();
+    else show(kernel.connectionStatus === "connected" ? "" : "Not connected to the kernel. The connection is tried again.");
   };
   for (const signal of [kernel?.statusChanged, kernel?.connectionStatusChanged]) signal?.connect(hear);
-  const pulse = setInterval(() => {
-    if (performance.now() - (asked ?? Infinity) > LOST_MS) show(`The kernel does not answer${kernel?.status === "busy" ? ", another cell may keep it busy" : ""}. If it has ended, run the cell above again.`);
-    if (asked || ["running", "stopping"].includes(model.get("phase"))) ask();
-  }, ASK_MS);
-  root.addEventListener("click", ({ target }) => {
-    const button = target.closest(".tcplab-actions button");
-    if (!button) return;
-    if (word.textContent && button.matches(":last-child")) over("Stopped here. Run the cell above again.");
-    else ask();
-  });
-  model.on("comm_live_update", () => over("The kernel was restarted. Run the cell above again."));
-  model.on("msg:custom", (message, buffers) => {
-    if (message.alive) show((asked = null) ?? "");
-    if (message.save) save(message.save, buffers[0]);
-  });
+  model.on("comm_live_update", over);
+  model.on("msg:custom", (message, buffers) => save(message.save, buffers[0]));
   return () => {
-    clearInterval(pulse);
     for (const signal of [kernel?.statusChanged, kernel?.connectionStatusChanged]) signal?.disconnect(hear);
   };
 }
