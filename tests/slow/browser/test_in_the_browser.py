@@ -11,21 +11,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import struct
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nbformat
 import pytest
 from tests.support.browser.axe import fetch, findings
 from tests.support.browser.jupyter import Jupyter, Voila, choose, run_notebook, write_notebook
-from tests.support.lessons import ALL, cells, glossary_links
-from tests.support.lifetime import processes_with, until
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -33,7 +28,6 @@ from tcplab import demos
 from tcplab.capture import open_capture
 from tcplab.demos import Demo
 from tcplab.demos.view import GOES_ON_S
-from tcplab.lab import program_path
 from tcplab.widgets.spec import PANELS
 
 if TYPE_CHECKING:
@@ -45,10 +39,6 @@ ARTEFACTS = ROOT / "test-artifacts" / "browser"
 WAIT_MS = 180_000
 #: The pause between two checks of the page; by default Playwright checks at each frame.
 LOOK_MS = 100
-#: Set this variable to run all lessons and all steps of the demos here, which takes minutes. Other
-#: tests run them without a browser.
-ALL_LESSONS = "TCPLAB_BROWSER_LESSONS"
-
 NAMES = [name.replace("-", "_") for name in PANELS]
 DEMO_NAMES = [demo.name for demo in demos.every()]
 
@@ -67,25 +57,6 @@ QUICK: Mapping[str, Settings] = {
     "queues": {"Lasts for (s)": "3"},
     "wire": {"Lasts for (s)": "3"},
 }
-#: Settings with which a run takes seconds, so that it can be stopped.
-LONG: Mapping[str, Settings] = {
-    "buffers": {"RTT (ms)": "200"},
-    "pipes": {"Data (MB)": "512"},
-    "queues": {"Lasts for (s)": "60"},
-    "congestion_window": {"Data (bytes)": "10000000", "Rate of the wire (Mbit/s)": "5"},
-    "cork": {"RTT (ms)": "200"},
-    "diagnosis": {"RTT (ms)": "60"},
-    "mtu": {"Rate of the wire (Mbit/s)": "1"},
-    "real_programs": {"Client": "sleep 15"},  # exchanges no data, so there is nothing to explain
-    "sendfile": {"Runs of each": "10"},
-    "small_writes": {"RTT (ms)": "200"},
-    "tcp_vs_udp": {"Runs of each": "50"},
-    "wire": {"Lasts for (s)": "60"},
-}
-#: Live panels, in which Stop shows the measurements so far.
-LIVE: frozenset[str] = frozenset({"queues", "wire"})
-#: The laboratory's own programs; all other programs carry out a measurement.
-LABORATORY = {"lab_exec", "lab_init", "wire", "capture"}
 
 
 @pytest.fixture(scope="module")
@@ -190,13 +161,12 @@ def wait_for(target: Locator, condition: str) -> None:
 
 
 def move_by_arrows(slider: Locator, box: Locator) -> None:
-    """Move a slider one step and back, and wait until the box next to it shows each value."""
-    before = box.input_value()
+    """Move a slider one step and back, and wait until the box next to it follows each time."""
     slider.focus()
-    slider.page.keyboard.press("ArrowRight")
-    wait_for(box, f"box => box.value !== '{before}'")
-    slider.page.keyboard.press("ArrowLeft")
-    wait_for(box, f"box => box.value === '{before}'")
+    for key in ("ArrowRight", "ArrowLeft"):
+        before = box.input_value()
+        slider.page.keyboard.press(key)
+        wait_for(box, f"box => box.value !== '{before}'")
 
 
 @contextmanager
@@ -231,20 +201,6 @@ def keep_panel(panel: Locator, name: str) -> None:
         page.set_viewport_size({"width": 1280, "height": 720})
 
 
-def keep_notebook(tab: Page, name: str) -> None:
-    """Save the notebook from top to bottom, in as many pictures as it takes to read them."""
-    scroller = tab.locator(".jp-WindowedPanel-outer").first
-    height = scroller.evaluate("it => it.scrollHeight")
-    tab.set_viewport_size({"width": 1280, "height": 1600})
-    try:
-        step = scroller.evaluate("it => it.clientHeight")
-        for number, top in enumerate(range(0, height, step), 1):
-            scroller.evaluate("(it, top) => it.scrollTo(0, top)", top)
-            keep(tab, f"{name}-{number:02}")
-    finally:
-        tab.set_viewport_size({"width": 1280, "height": 720})
-
-
 # ---- every panel ----
 
 
@@ -259,10 +215,9 @@ def test_panel_works_by_keyboard(page: Page, name: str) -> None:
     with set_to(panel, QUICK.get(name, {})):
         run(panel)
     panel.locator(".tcplab-frame").locator("tcplab-figure").first.wait_for()
-    assert panel.locator(".tcplab-table table tr").count() >= 2
+    assert panel.locator(".tcplab-table :is(pre, tr + tr)").count() >= 1
     predicted = panel.locator(".tcplab-bars tr", has_text="your prediction").locator("td").first
     assert (predicted.text_content() or "").startswith("12 ")
-    assert panel.get_by_role("radio").last.is_checked()
     now = panel.locator(".tcplab-frame").bounding_box()
     assert height is not None
     assert now is not None
@@ -283,51 +238,16 @@ STOP_WHEN_MEASURING = """panel => {
 }"""
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_panel_reports_a_killed_program_and_stop_ends_a_run(page: Page, name: str) -> None:
-    panel = panel_of(page, name)
+def test_stop_ends_a_run(page: Page) -> None:
+    panel = panel_of(page, "small_writes")
     before = panel.get_attribute("data-run")
-    status = panel.locator(".tcplab-status")
-    with set_to(panel, LONG[name]):
+    with set_to(panel, {"RTT (ms)": "200"}):
+        panel.evaluate(STOP_WHEN_MEASURING)
         start(panel)
-        _kill_what_measures(panel)
-        assert end_of(panel) == "failed"
-        message = status.text_content() or ""
-        assert message.startswith("Failed: ")
-        assert "Traceback" not in message
-        assert "\n" not in message
-        assert panel.get_attribute("data-run") == before
-        keep(page, f"failed-{name}")
-
-        if name in LIVE:
-            start(panel)
-            _see_updates(panel, 2)
-            press(panel, "Stop")
-        else:
-            panel.evaluate(STOP_WHEN_MEASURING)
-            start(panel)
-        # A live run shows its measurements so far.
-        assert end_of(panel) == ("done" if name in LIVE else "stopped"), status.text_content()
-    if name not in LIVE:
-        assert status.text_content() == "Stopped."
-        assert panel.get_attribute("data-run") == before
+        assert end_of(panel) == "stopped"
+    assert panel.locator(".tcplab-status").text_content() == "Stopped."
+    assert panel.get_attribute("data-run") == before
     assert button(panel, "Run").is_enabled()
-
-
-def _kill_what_measures(panel: Locator) -> None:
-    """Kill the programs that this panel's run starts, until the run has ended."""
-    paths = program_path("tcpsource").parent.iterdir()
-    names = {path.name[:15] for path in paths if path.name not in LABORATORY}  # /proc cuts names
-    mark = f"TCPLAB_TEST_SESSION={os.environ['TCPLAB_TEST_SESSION']}"
-
-    def has_ended() -> bool:
-        for pid, name in processes_with(mark):
-            if name in names:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        return bool(panel.evaluate(HAS_ENDED))
-
-    until(has_ended, WAIT_MS / 1000)
 
 
 def _see_updates(panel: Locator, number: int) -> None:
@@ -341,16 +261,11 @@ def _see_updates(panel: Locator, number: int) -> None:
         )
 
 
-def test_pictures_have_alt_text(page: Page) -> None:
+def test_run_can_be_saved_as_code_capture_and_picture(page: Page, tmp_path: Path) -> None:
     panel = panel_of(page, "small_writes")
     run(panel)
     alt = panel.locator(".tcplab-frame img").first.get_attribute("alt") or ""
     assert "The numbers are in the table" in alt
-
-
-def test_run_can_be_saved_as_code_capture_and_picture(page: Page, tmp_path: Path) -> None:
-    panel = panel_of(page, "small_writes")
-    run(panel)
     panel.get_by_text("Copy as code").click()
     assert "small_writes.measure(" in (panel.locator(".tcplab-origin pre").text_content() or "")
     button(panel, "Copy").click()
@@ -371,18 +286,6 @@ def test_run_can_be_saved_as_code_capture_and_picture(page: Page, tmp_path: Path
     assert struct.unpack(">II", header[16:]) == (1280, 720)
 
 
-def test_invalid_value_is_explained_and_disables_run(page: Page) -> None:
-    panel = panel_of(page, "small_writes")
-    box = panel.get_by_label("Writes per message", exact=True)
-    box.fill("500")
-    complaint = panel.locator(".tcplab-bad .widget-html-content:not(:empty)")
-    complaint.wait_for()
-    assert complaint.text_content() == "500 must be a whole number from 1 to 200"
-    wait_for(button(panel, "Run"), "run => run.disabled")
-    box.fill("15")
-    wait_for(button(panel, "Run"), "run => !run.disabled")
-
-
 def test_model_follows_the_slider_after_a_guess(context: BrowserContext, jupyter: Jupyter) -> None:
     write_notebook(jupyter.lessons / "model.ipynb", ["widgets.cork()"])
     with opened(context, jupyter, "model.ipynb") as tab:
@@ -397,11 +300,11 @@ def test_model_follows_the_slider_after_a_guess(context: BrowserContext, jupyter
         title = panel.locator(".tcplab-model figcaption")
         title.wait_for()
         assert (title.text_content() or "").startswith("The model: ")
-        panel.get_by_label("RTT (ms)", exact=True).fill("80")
+        put(panel.get_by_label("RTT (ms)", exact=True), "80")
         panel.locator(".tcplab-model").filter(has_text="80.1 ms").wait_for()
 
 
-@pytest.mark.parametrize("width", [240, 360, 500, 700, 900, 1280])
+@pytest.mark.parametrize("width", [240, 700, 1280])
 def test_figure_and_buttons_fit_a_cell_of_any_width(page: Page, width: int) -> None:
     panel = panel_of(page, "small_writes")
     if panel.get_attribute("data-run") == "0":
@@ -470,10 +373,10 @@ def test_guess_is_typed_into_a_box_and_stored(
 
 def test_strips_continue_while_sliders_move(page: Page) -> None:
     panel = panel_of(page, "wire")
-    with set_to(panel, {**LONG["wire"], "RTT of the wire (ms)": "20"}):
+    with set_to(panel, {"Lasts for (s)": "60", "RTT of the wire (ms)": "20"}):
         start(panel)
         _see_updates(panel, 2)
-        panel.get_by_label("RTT of the wire (ms)", exact=True).fill("80")
+        put(panel.get_by_label("RTT of the wire (ms)", exact=True), "80")
         _see_updates(panel, 3)
         keep_panel(panel, "strip")
         press(panel, "Stop")
@@ -481,8 +384,7 @@ def test_strips_continue_while_sliders_move(page: Page) -> None:
     assert panel.locator(".tcplab-table tbody tr").count() == 2  # one row is from before the change
 
 
-@pytest.mark.parametrize("end", ["restart", "kill"])
-def test_panel_reports_a_lost_kernel(context: BrowserContext, jupyter: Jupyter, end: str) -> None:
+def test_panel_reports_a_lost_kernel(context: BrowserContext, jupyter: Jupyter) -> None:
     write_notebook(
         jupyter.lessons / "gone.ipynb",
         ["widgets.small_writes(rtt_ms=200)", "import os; os.getpid()"],
@@ -491,40 +393,17 @@ def test_panel_reports_a_lost_kernel(context: BrowserContext, jupyter: Jupyter, 
         panel = tab.locator(".jp-OutputArea-output .tcplab-panel")
         start(panel)
         panel.get_by_text("Measuring …").wait_for()
-        if end == "kill":
-            output = tab.locator(".jp-OutputArea-output pre", has_text=re.compile(r"^\d+$"))
-            os.kill(int(output.text_content() or ""), signal.SIGKILL)
-        else:
-            choose(tab, "Kernel", "Restart Kernel…")
-            tab.locator(".jp-Dialog button.jp-mod-accept").click()
-        begin = time.monotonic()
+        output = tab.locator(".jp-OutputArea-output pre", has_text=re.compile(r"^\d+$"))
+        os.kill(int(output.text_content() or ""), signal.SIGKILL)
         wait_for(panel, "panel => panel.dataset.phase === 'lost'")
-        assert time.monotonic() - begin < 60  # 2 s on a machine that is not busy
         assert "un the cell above again" in (panel.locator(".tcplab-lost").text_content() or "")
-        if button(panel, "Stop").is_enabled():  # the state of a silent kernel is unknown
-            press(panel, "Stop")
         wait_for(panel, "panel => panel.querySelectorAll('.tcplab-actions :disabled').length === 2")
-        keep(tab, f"kernel-{end}")
+        keep(tab, "kernel-kill")
         # Wait for the new kernel, so that the server can end it.
         tab.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
 
 
 # ---- accessibility ----
-
-
-def test_every_control_has_an_accessible_name(page: Page) -> None:
-    nameless = page.locator(".tcplab-panel").evaluate_all(
-        """panels => panels.flatMap(panel => [...panel.querySelectorAll('input, select, button')])
-            .filter(one => !(one.labels?.length || one.getAttribute('aria-label')
-                || one.textContent.trim()))
-            .map(one => one.outerHTML)"""
-    )
-    assert nameless == []
-    twice = page.evaluate(
-        """() => { const ids = [...document.querySelectorAll('.tcplab-panel [id]')].map(x => x.id);
-            return ids.filter((id, index) => ids.indexOf(id) !== index) }"""
-    )
-    assert twice == []
 
 
 @pytest.fixture(scope="module")
@@ -609,7 +488,6 @@ def test_demo_hides_each_answer_until_the_run_and_keeps_votes(
 ) -> None:
     demo = demos.find(name)
     voted = next(number for number, step in enumerate(demo.steps) if step.options)
-    measured = range(len(demo.steps)) if os.environ.get(ALL_LESSONS) else (voted,)
     tab = context.new_page()
     try:
         tab.goto(f"{voila.url}{name}.ipynb")
@@ -619,17 +497,16 @@ def test_demo_hides_each_answer_until_the_run_and_keeps_votes(
         assert panel.locator(".tcplab-ask").text_content() == demo.steps[0].ask
         for number in range(len(demo.steps)):
             _choose_step(panel, demo, number)
-            if number in measured:
+            if number == voted:
                 _run_step(panel, demo, number)
-                keep(tab, f"demo-{name}" if number == voted else f"demo-{name}-{number + 1}")
+                keep(tab, f"demo-{name}")
         # A step that has been shown before shows its votes and its answer again.
-        last = measured[-1]
-        _choose_step(panel, demo, (last + 1) % len(demo.steps))
-        _choose_step(panel, demo, last)
-        panel.locator(".tcplab-answer p", has_text=demo.steps[last].explain).wait_for()
-        for option in demo.steps[last].options[:1]:
-            count = panel.get_by_label(f"Votes for {option.label}", exact=True)
-            assert count.input_value() == "17"
+        _choose_step(panel, demo, (voted + 1) % len(demo.steps))
+        _choose_step(panel, demo, voted)
+        step = demo.steps[voted]
+        panel.locator(".tcplab-answer p", has_text=step.explain).wait_for()
+        count = panel.get_by_label(f"Votes for {step.options[0].label}", exact=True)
+        assert count.input_value() == "17"
         assert findings(tab, axe, ".tcplab-panel") == []
     except BaseException:
         keep(tab, f"last-seen-{name}")
@@ -638,19 +515,18 @@ def test_demo_hides_each_answer_until_the_run_and_keeps_votes(
         tab.close()
 
 
-@pytest.mark.parametrize("name", DEMO_NAMES)
 def test_axe_finds_no_violations_in_a_dark_demo(
-    context: BrowserContext, voila: Voila, axe: str, name: str
+    context: BrowserContext, voila: Voila, axe: str
 ) -> None:
-    demo = demos.find(name)
+    demo = demos.find("cork")
     tab = context.new_page()
     try:
-        tab.goto(f"{voila.url}{name}.ipynb?theme=dark")
+        tab.goto(f"{voila.url}cork.ipynb?theme=dark")
         panel = tab.locator(".tcplab-panel.tcplab-demo")
         panel.locator(".tcplab-ask", has_text=demo.steps[0].ask).wait_for()
         assert tab.locator("body").get_attribute("data-jp-theme-light") == "false"
         _run_step(panel, demo, 0)
-        keep(tab, f"demo-{name}-dark")
+        keep(tab, "demo-cork-dark")
         assert findings(tab, axe, ".tcplab-panel") == []
     finally:
         tab.close()
@@ -741,60 +617,3 @@ def ours(violations: list[str]) -> list[str]:
     A lesson's own matplotlib code makes this output, and prints the same counts as text.
     """
     return [violation for violation in violations if "data:image/png" not in violation]
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("lesson", LESSONS)
-def test_lesson_runs_in_the_browser(context: BrowserContext, jupyter: Jupyter, lesson: str) -> None:
-    if not os.environ.get(ALL_LESSONS):
-        pytest.skip(f"whole lessons are NOT RUN IN THE BROWSER: set {ALL_LESSONS}=1 (10 minutes)")
-    with opened(context, jupyter, lesson) as tab:
-        tab.wait_for_function(ALL_CELLS_RAN, timeout=400_000, polling=LOOK_MS)
-        error = tab.locator('[data-mime-type="application/vnd.jupyter.error"]')
-        assert error.count() == 0, error.first.text_content()
-        panels = tab.locator(".jp-OutputArea-output .tcplab-panel").all()
-        for number, panel in enumerate(panels, 1):
-            panel.scroll_into_view_if_needed()
-            run(panel)
-            panel.locator(".tcplab-frame").locator("tcplab-figure").first.wait_for()
-            keep_panel(panel, f"lesson-{lesson[:2]}-panel-{number}")
-        keep_notebook(tab, f"lesson-{lesson[:2]}")
-
-
-# ---- the glossary ----
-
-#: Return whether a term is at the top of the window, or in it if the page cannot scroll further.
-IS_REACHED = """term => {
-    const window = document.querySelector(".jp-MarkdownViewer");
-    if (!window) return false;
-    const page = window.querySelector(".jp-RenderedMarkdown");
-    const edge = window.getBoundingClientRect();
-    const seen = [...page.querySelectorAll("h2")].filter((heading) => {
-        const place = heading.getBoundingClientRect();
-        return place.top >= edge.top - 5 && place.bottom <= edge.bottom;
-    }).map((heading) => heading.textContent.replace("¶", "").replaceAll(" ", "-"));
-    const atEnd = page.scrollTop + page.clientHeight >= page.scrollHeight - 5;
-    return seen[0] === term || (atEnd && seen.includes(term));
-}"""
-
-
-def test_every_glossary_link_reaches_its_term(context: BrowserContext, tmp_path: Path) -> None:
-    texts = [text for path in ALL for text in cells(path, "markdown")]
-    terms = sorted({term for text in texts for term in glossary_links(text)})
-    links = "\n".join(f"- [{term}](<docs/glossary.md#{term}>)" for term in terms)
-    shutil.copytree(ROOT / "docs", tmp_path / "course/docs")
-    write_notebook(tmp_path / "course/links.ipynb", [])
-    notebook = nbformat.read(tmp_path / "course/links.ipynb", as_version=4)
-    notebook.cells.append(nbformat.v4.new_markdown_cell(links))
-    nbformat.write(notebook, tmp_path / "course/links.ipynb")
-    server = Jupyter(tmp_path, serve=tmp_path / "course")
-    tab = context.new_page()
-    try:
-        tab.goto(f"{server.url}lab/tree/links.ipynb")
-        for term in each(terms):
-            link = tab.locator(".jp-Notebook a", has_text=re.compile(f"^{re.escape(term)}$"))
-            link.dispatch_event("click")  # the glossary may be in front of it
-            tab.wait_for_function(IS_REACHED, arg=term, polling=LOOK_MS)
-    finally:
-        tab.close()
-        server.close()

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.slow.browser.test_in_the_browser import (
     WAIT_MS,
-    axe,
     button,
     keep,
     move_by_arrows,
@@ -32,8 +31,6 @@ from tcplab.course.predictions import NOBODY_ANSWERS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
-
-__all__ = ["axe"]
 
 pytestmark = [pytest.mark.timeout(600)]
 
