@@ -17,27 +17,18 @@ CHECKS["small-writes"] = {
     "one call": ({CHOICE: "send(fd, text, sizeof text - 1, 0);"}, True),
     "MSG_MORE": ({CALL: CALL.replace(", 0)", ", i < PIECES - 1 ? MSG_MORE : 0)")}, True),
     "other bytes": ({CHOICE: "text[0]++, send(fd, text, sizeof text - 1, 0);"}, False),
-    "too few bytes": (
-        {"i < PIECES; i++)\n        send": "i < PIECES - 1; i++)\n        send"},
-        False,
-    ),
     "no C": ({"int main": "int man("}, False),
 }
 
 ON, OFF, EARLY = "set_cork(fd, corked);", "set_cork(fd, 0);", "return -1;"
 HEADER, BODY = "send(fd, header, HEADER, 0);", "send(fd, body, BODY, 0);"
 BLANK, REPLY = "send(fd, blank, BODY + TRAILER, 0);", "if (recv("
-MORE = {statement: statement.replace(", 0)", ", MSG_MORE)") for statement in (HEADER, BODY)}
-NODELAY = "int on = 1; setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);"
 CHECKS["cork"] = {
     "as it is": ({}, False),
     "pulled on the error path": ({EARLY: OFF + EARLY}, True),
     "pulled by the caller": ({OFF: "", REPLY: OFF + REPLY}, True),
-    "MSG_MORE": ({ON: "", **MORE}, True),
     "pulled too early": ({BLANK: OFF + BLANK}, False),
     "no cork": ({ON: ""}, False),
-    "TCP_NODELAY in place of it": ({ON: NODELAY}, False),
-    "nothing in place of the blank": ({BLANK: "", EARLY: OFF + EARLY}, False),
     "no sensor fails": ({"if (failed)": "if (0)"}, False),
 }
 
@@ -59,11 +50,8 @@ SEND = "send(fd, record, sizeof record, 0);"
 CHECKS["records-and-quotes"] = {
     "as it is": ({}, False),
     "one wait at the end": ({LOOP: ""}, True),
-    "the same with TCP_NODELAY": ({LOOP: "", "on = argv[3][0] == 'n'": "on = 1"}, True),
     "TCP_NODELAY alone": ({"on = argv[3][0] == 'n'": "on = 1"}, False),
-    "every second record": ({"if (argv[3][0] != 'b')": "if (i % 2)"}, False),
     "fewer records": ({LOOP: "", "RECORDS = 60": "RECORDS = 40"}, False),
-    "one record more": ({LOOP: "", SEND: SEND + "if (i == 0) " + SEND}, False),
 }
 
 BEFORE = "ask_for(listener, atoi(argv[3]));"
@@ -72,15 +60,10 @@ PEEK = "recv(fd, &(char){0}, 1, MSG_PEEK);"
 CHECKS["buffers"] = {
     "as it is": ({}, False),
     "moved": ({AFTER: "", BEFORE: BEFORE + "ask_for(listener, atoi(argv[4]));"}, True),
-    "the large size before, and after": ({BEFORE: "ask_for(listener, atoi(argv[4]));"}, True),
     "nothing asked for": ({BEFORE: "", AFTER: ""}, True),
     "only after the first data": ({BEFORE: "", AFTER: PEEK + AFTER}, False),
-    "exchanged": ({"argv[3]": "argv[4]", "argv[4]": "argv[3]"}, False),
-    "before, but for bind()": ({AFTER: "", "int fd =": f"{BEFORE} int fd ="}, False),
     "too small": ({BEFORE: "ask_for(listener, 131072);", AFTER: ""}, False),
-    "stops early": ({BEFORE: "", "(got = recv": "total < 999999 && (got = recv"}, False),
     "does not listen": ({"|| listen(listener, 1) < 0": ""}, False),
-    "fails": ({"printf(": "exit(3); printf("}, False),
 }
 
 CONNECT = "if (connect("
@@ -89,17 +72,13 @@ SNDBUF = "setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){16384}, sizeof(int));"
 HEADERS = {"#include <arpa/": "#include <netinet/tcp.h>\n#include <poll.h>\n#include <arpa/"}
 MADE = "memset(record, '.', sizeof record);"
 POLL = "poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);"
-WAIT = "for (int n = 16385; n > 16384; poll(NULL, 0, 1)) ioctl(fd, SIOCOUTQNSD, &n);"
 CHECKS["send-buffer"] = {
     "as it is": ({}, "older records left between a question and its answer"),
     "a limit for unsent data": ({CONNECT: LOWAT + CONNECT, **HEADERS}, True),
     "a limit and poll()": ({CONNECT: LOWAT + CONNECT, MADE: POLL + MADE, **HEADERS}, True),
-    "waits until little is unsent": ({MADE: WAIT + MADE, **HEADERS}, True),
     "a small buffer": ({CONNECT: SNDBUF + CONNECT}, "bytes were in flight, and the path"),
     "each record an answer": ({"'.'": "'!'"}, "1600 records begin with '!'"),
     "no answer": ({"record[0] = '!';": ""}, "0 records begin with '!', for 4 questions"),
-    "few records": ({"RECORDS = 1600": "RECORDS = 400"}, "client closed|bytes sent are not 1600"),
-    "other bytes": ({"record[0] = '!'": "record[9] = 'x', record[0] = '!'"}, "bytes sent are not"),
 }
 
 CONNECT = "        int fd = connect_to(argv[1], argv[2]);\n"
@@ -111,7 +90,6 @@ CHECKS["slow-start"] = {
     "as it is": ({}, "opened 5 connections"),
     "one connection": (ONE_CONNECTION, True),
     "closed in the loop": ({LOOP: CONNECT[4:] + LOOP, CONNECT: ""}, False),
-    "not closed": ({CLOSE: ""}, "opened 5 connections"),
     "one upload": ({"UPLOADS = 5": "UPLOADS = 1"}, "43,440 bytes sent are not the 217,200"),
     "a long rest": (
         ONE_CONNECTION | {UPLOAD: UPLOAD + "        usleep(700000);\n"},
@@ -125,13 +103,11 @@ CHECKS["loss"] = {
     "as it is": ({}, "came back by a probe"),
     "the end of the stream": ({RECEIPT: "    shutdown(fd, SHUT_WR);\n" + RECEIPT}, True),
     "one more message": ({RECEIPT: "    send_message(fd, 'z');\n" + RECEIPT}, True),
-    "a byte": ({RECEIPT: '    send(fd, "!", 1, 0);\n' + RECEIPT}, True),
     "a byte, too late": (
         {RECEIPT: '    usleep(600000);\n    send(fd, "!", 1, 0);\n' + RECEIPT}
         | {"#include <time.h>\n": "#include <time.h>\n#include <unistd.h>\n"},
         "came back by a probe",
     ),
-    "Nagle's algorithm": ({"TCP_NODELAY, &on": "TCP_MAXSEG, &(int){1460}"}, "not in 8 of 1000"),
     "other messages": ({SENDS: SENDS.replace("'a'", "'b'")}, "do not begin with the 8 messages"),
     "no receipt": ({RECEIPT: "    return 0;\n" + RECEIPT}, "ended without"),
 }
@@ -140,11 +116,6 @@ WHOLE = "sendfile(fd, file, NULL, size);"
 CHECKS["sendfile"] = {
     "as it is": ({WHOLE: WHOLE}, False),
     "loop": ({WHOLE: "while (size > 0) size -= sendfile(fd, file, NULL, size);"}, True),
-    "until the end": ({WHOLE: "while (sendfile(fd, file, NULL, size) > 0);"}, True),
-    "own offset": (
-        {WHOLE: "for (off_t at = 0; at < (off_t)size;) sendfile(fd, file, &at, size - at);"},
-        True,
-    ),
     "always from the start": (
         {
             WHOLE: "for (size_t n = 0; n < size;) { off_t at = 0;"
@@ -169,11 +140,6 @@ CHECKS["pipes"] = {
         SENDS_FILES | {LOOP: "while (splice(from, NULL, to, NULL, 1 << 20, 0) > 0) {}"},
         True,
     ),
-    "splice, or else read": (
-        SENDS_FILES
-        | {LOOP: f"while (splice(from, NULL, to, NULL, 65536, SPLICE_F_MORE) > 0) {{}}\n{LOOP}"},
-        True,
-    ),
     "splice once": (SENDS_FILES | {LOOP: "splice(from, NULL, to, NULL, 1 << 20, 0);"}, False),
     "sendfile, which takes no pipe": (
         SENDS_FILES | {LOOP: "sendfile(to, from, NULL, 4000000);"},
@@ -194,9 +160,7 @@ CHECKS["segments"] = {
     "announced before connect()": ({BEFORE: SET % 1380 + BEFORE}, True),
     "after connect()": ({AFTER: SET % 1380 + AFTER}, False),
     "the packet's size": ({BEFORE: SET % 1420 + BEFORE}, False),
-    "the data's size": ({BEFORE: SET % 1368 + BEFORE}, False),
     "another amount": ({SEND: "send(fd, data, 1368, 0) != 1368"}, False),
-    "nothing sent": ({SEND: "0"}, False),
 }
 
 SEND_ALL = "send_message(fd, atoi(argv[i]));"
@@ -206,11 +170,9 @@ MAXSEG = "setsockopt(fd, IPPROTO_TCP, 2 /* TCP_MAXSEG */, &(int){%d}, sizeof(int
 CHECKS["path-mtu"] = {
     "as it is": ({}, False),
     "a smaller MSS": ({BEFORE: MAXSEG % 1160 + BEFORE}, True),
-    "one byte too many": ({BEFORE: MAXSEG % 1161 + BEFORE}, False),
     "no DF": ({BEFORE: DISCOVER % "IP_PMTUDISC_DONT" + BEFORE}, True),
     "DF always": ({BEFORE: DISCOVER % "IP_PMTUDISC_DO" + BEFORE}, False),
     "messages that fit": ({SEND_ALL: IN_HALVES}, True),
-    "less data": ({SEND_ALL: "send_message(fd, 100);"}, False),
 }
 
 ONE_BY_ONE = """    for (int i = 0; i < BLOCKS; i++, calls++)
@@ -222,7 +184,6 @@ NO_OPTION = (BATCHES % (45, 45)).partition("\n")[2]
 CHECKS["tcp-vs-udp"] = {
     "as it is": ({}, False),
     "45 per call": ({ONE_BY_ONE: BATCHES % (45, 45)}, True),
-    "10 per call": ({ONE_BY_ONE: BATCHES % (10, 10)}, False),
     "fragments": ({ONE_BY_ONE: NO_OPTION}, False),
     "every other block": ({ONE_BY_ONE: BATCHES % (90, 45)}, False),
 }
@@ -248,8 +209,6 @@ CHECKS["queues"] = {
     "as it is": (INCLUDED, False),
     "a BDP unacknowledged": (INCLUDED | {SEND: wait_while_more_than(25000)}, True),
     "paced": (INCLUDED | {CONNECT: option("SOL_SOCKET, SO_MAX_PACING_RATE", 1100000)}, True),
-    "a small send buffer": (INCLUDED | {CONNECT: option("SOL_SOCKET, SO_SNDBUF", 16384)}, False),
-    "little unsent": (INCLUDED | {CONNECT: option("IPPROTO_TCP, TCP_NOTSENT_LOWAT", 16384)}, False),
     "one block at a time": (INCLUDED | {SEND: wait_while_more_than(0)}, False),
     "half of the bytes": (INCLUDED | {"atoi(argv[3]) / 10;": "atoi(argv[3]) / 20;"}, False),
 }
@@ -258,8 +217,6 @@ SOCKET = "    int fd = socket("
 CHECKS["sharing"] = {
     "as it is": (INCLUDED, False),
     "two connections": (INCLUDED | {SOCKET: f"fork();\n{SOCKET}"}, True),
-    "four connections": (INCLUDED | {SOCKET: f"fork();\n    fork();\n{SOCKET}"}, True),
-    "larger writes": (INCLUDED | {"block[10000]": "block[100000]"}, False),
     "nothing sent": (INCLUDED | {"while (now() - start < atof(argv[4]))": "if (start < 0)"}, False),
 }
 

@@ -23,15 +23,6 @@ def test_prediction_is_stored_before_the_measurement(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["predictions.json"]
 
 
-def test_predictions_are_kept_per_lesson_and_question(tmp_path: Path) -> None:
-    path = tmp_path / "predictions.json"
-    Predictions("buffers", path).predict(granted_kib=100)
-    Predictions("small-writes", path).predict(default=1)
-    Predictions("small-writes", path).predict(writev=2)
-    assert Predictions("buffers", path).all() == {"granted_kib": 100}
-    assert Predictions("small-writes", path).all() == {"default": 1, "writev": 2}
-
-
 @pytest.mark.parametrize(
     ("predicted", "measured", "verdict"),
     [
@@ -62,11 +53,6 @@ def test_numbers_are_in_one_format_and_at_the_right(tmp_path: Path) -> None:
     assert table._repr_html_().count('<td style="text-align: right;">') == 6
 
 
-def test_missing_prediction_counts_as_skipped(tmp_path: Path) -> None:
-    (row,) = Predictions("small-writes", tmp_path / "p.json").compare({"default": 44.0}).rows
-    assert row["verdict"] == "skipped"
-
-
 def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     predictions = Predictions("small-writes", path)
@@ -90,13 +76,6 @@ def test_question_without_an_answer_stops_and_keeps_the_others(tmp_path: Path) -
         Predictions("small-writes", path).predict(default=7, writev=None, far_default=None)
     assert Predictions("small-writes", path).all() == {"default": 7}
     assert raised.value._render_traceback_() == [str(raised.value)]
-
-
-def test_stored_answer_counts_when_the_cell_is_fresh_again(tmp_path: Path) -> None:
-    predictions = Predictions("small-writes", tmp_path / "p.json")
-    predictions.predict(default=7, writev="skip")
-    rows = predictions.predict(default=None, writev=None).rows
-    assert [row["value"] for row in rows] == [7, "skipped"]
 
 
 @pytest.mark.parametrize(
@@ -151,13 +130,6 @@ def test_unattended_run_does_not_stop_for_an_answer(
     predictions = Predictions("small-writes", tmp_path / "p.json")
     predictions.predict(default=None)
     assert predictions.all() == {"default": None}
-
-
-def test_table_shows_the_wording_of_this_cells_questions(tmp_path: Path) -> None:
-    predictions = Predictions("buffers", tmp_path / "p.json")
-    predictions.predict(granted_kib=64)
-    (row,) = predictions.predict(mbit_at_10_ms=8).rows
-    assert row["name"] == "Throughput at an RTT of 10 ms (Mbit/s)"
 
 
 def test_each_prediction_question_has_a_wording() -> None:

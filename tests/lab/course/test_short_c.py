@@ -43,17 +43,6 @@ def test_learners_copy_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.needs_lab
-def test_writev_sends_one_segment_per_message() -> None:
-    with Lab() as lab:
-        pieces, whole = (short_c.run(lab, "small-writes", how) for how in ("send", "writev"))
-    assert whole.sizes == [30] * 10
-    assert sum(pieces.sizes) == 300
-    assert len(pieces.sizes) >= 20
-    assert pieces.stream == whole.stream
-    assert str(whole).splitlines()[1].endswith(" writev")
-
-
-@pytest.mark.needs_lab
 def test_cork_sends_each_message_in_one_burst() -> None:
     # After two RTTs, a tail loss probe leaves in spite of the cork, so an ACK may be one RTT late.
     with Lab(rtt_ms=100) as lab:
@@ -89,27 +78,6 @@ def test_sack_after_the_retransmission_is_too_late(reported_ms: float, passed: b
         Ran([], "receipt after 1 ms", capture(rows), stream)
     )
     assert (not complaint) is passed
-
-
-@pytest.mark.needs_lab
-@pytest.mark.parametrize(("lost", "gaps"), [(5, True), (8, False)])
-def test_only_what_comes_after_a_loss_reports_it(lost: int, gaps: bool) -> None:
-    with Lab(rtt_ms=40) as lab:
-        lab.link.script("client->server", f"drop data nth={lost}")
-        ran = short_c.run(lab, "loss")
-    assert ran.sizes == [1000] * 8
-    assert bool((ran.segments.sent_by("server")["sack_blocks"] > 0).any()) is gaps
-    assert "receipt after" in ran.output
-
-
-@pytest.mark.needs_lab
-def test_both_ways_of_sendfile_send_the_file() -> None:
-    with Lab() as lab:
-        for how in ("read", "sendfile"):
-            ran = short_c.run(lab, "sendfile", how, file_mb=1)
-            assert ran.stream == ran.file
-            assert len(ran.file) == 1_000_000
-            assert ran.commands[1].endswith(f" {how} FILE")
 
 
 @pytest.mark.needs_lab
@@ -172,18 +140,6 @@ def test_tcp_joins_blocks_and_udp_does_not() -> None:
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None
-
-
-@pytest.mark.needs_lab
-def test_longer_queue_adds_round_trip_time_but_no_speed() -> None:
-    results = []
-    for queue_packets in (20, 1000):
-        with Lab(rtt_ms=20, rate_mbit=10, congestion="reno", queue_packets=queue_packets) as lab:
-            results.append(short_c.run(lab, "queues", "1000"))
-    short, long = results
-    assert len(short.stream) == len(long.stream) == 1_000_000
-    assert 3 * max(short.in_flight) < max(long.in_flight)
-    assert re.fullmatch(r"RTT \d+( \d+){10} ms, [\d.]+ Mbit/s", long.output)
 
 
 @pytest.mark.needs_lab
