@@ -2,8 +2,7 @@
 
 With ``TCPLAB_RECORD=DIR`` set, every experiment that runs live saves its result in DIR. Its archive
 has a JSON member per call, which is found by the call's arguments. An archive holds no code, only
-data and names of this package's data classes. Rows of one kind are stored as columns, and whole
-numbers as differences from the previous row, which makes a series a third as large.
+data and names of this package's data classes.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ import hashlib
 import importlib
 import io
 import json
+import lzma
 import os
 import sys
 import typing
 import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,12 +55,10 @@ def save(
     members = _members(path) if path.is_file() else {}
     members[_member(arguments)] = json.dumps(record, separators=(",", ":")).encode()
     fresh = path.with_suffix(".new")
-    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(fresh, "w") as archive:
         for name in sorted(members):
             # With a fixed time, equal results give equal files.
-            entry = zipfile.ZipInfo(name, _NO_TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, members[name], compresslevel=9)
+            archive.writestr(zipfile.ZipInfo(name, _NO_TIME), members[name], zipfile.ZIP_LZMA)
     fresh.replace(path)
     return path
 
@@ -111,7 +107,7 @@ def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             return {name: archive.read(name) for name in names if only in (None, name)}
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, lzma.LZMAError) as error:
         raise _damaged(path, error) from None
 
 
@@ -158,7 +154,7 @@ def encode(value: Any) -> Any:
     if _is_packets(value) or (isinstance(value, np.ndarray) and not value.dtype.hasobject):
         return _encode_array(value)
     if isinstance(value, list):
-        return _encode_list(value)
+        return [encode(item) for item in value]
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and key != _KIND for key in value):
             return {key: encode(item) for key, item in value.items()}
@@ -168,37 +164,6 @@ def encode(value: Any) -> Any:
     if isinstance(value, tuple):
         return {_KIND: "tuple", "items": encode(list(value))}
     raise TypeError(f"a recording cannot hold a {type(value).__name__}: {value!r:.80}")
-
-
-def _encode_list(values: list[Any]) -> Any:
-    """Encode several rows of one kind as columns, and other lists element by element."""
-    rows = [row for value in values if (row := _row(value)) is not None]
-    kinds = {(of, tuple(fields)) for of, fields in rows}
-    if len(values) < 2 or len(rows) < len(values) or len(kinds) > 1:
-        return [encode(value) for value in values]
-    ((of, names),) = kinds
-    columns = {name: _encode_column([fields[name] for _of, fields in rows]) for name in names}
-    return {_KIND: "rows", "of": of, "columns": columns}
-
-
-def _row(value: Any) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the kind and fields of a data object, tuple or mapping, or None for other values."""
-    if isinstance(value, tuple | Mapping) and not value:
-        return None
-    if _holds_data(type(value)) and not isinstance(value, enum.Enum):
-        return _name(type(value)), _fields(value)
-    if isinstance(value, tuple):
-        return "tuple", {str(place): item for place, item in enumerate(value)}
-    if isinstance(value, Mapping) and all(isinstance(key, str) and key != _KIND for key in value):
-        return "mapping", value
-    return None
-
-
-def _encode_column(values: Sequence[Any]) -> Any:
-    """Encode whole numbers as the first number and the differences, and other values as a list."""
-    if values and all(type(value) is int for value in values):
-        return {_KIND: "steps", "steps": [values[0], *(b - a for a, b in pairwise(values))]}
-    return encode(list(values))
 
 
 def _is_packets(value: Any) -> bool:
@@ -216,9 +181,6 @@ def _encode_array(array: Any) -> dict[str, Any]:
             "connections": encode(array.connections),
             "left_out": encode(dict(array.left_out)),
         }
-    if array.dtype.names and array.ndim == 1 and len(array):
-        columns = {name: _encode_column(array[name].tolist()) for name in array.dtype.names}
-        return {_KIND: "table", "types": array.dtype.descr, "columns": columns}
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return {_KIND: "array", "npy": base64.b64encode(file.getvalue()).decode()}
@@ -257,41 +219,16 @@ def decode(data: Any) -> Any:
             return tuple(fields["items"])
         case "mapping":
             return dict(fields["items"])
-        case "steps":
-            return list(accumulate(fields["steps"]))
-        case "rows":
-            return _decode_rows(fields["of"], fields["columns"])
-        case "table" | "array" | "packets" | "segments" as kind:
-            return _decode_array(kind, fields)
-        case name:
-            return _made(_class(name), fields)
-
-
-def _decode_array(kind: str, fields: Mapping[str, Any]) -> Any:
-    match kind:
-        case "table":
-            types = np.dtype([(name, of) for name, of in fields["types"]])
-            return np.array(list(zip(*fields["columns"].values(), strict=True)), types)
         case "array":
             return np.load(io.BytesIO(base64.b64decode(fields["npy"])), allow_pickle=False)
         case "packets":
             return _packets(base64.b64decode(fields["pcap"]))
-    rows = _rows(fields["rows"])
-    rows.connections = fields["connections"]
-    rows.left_out = fields.get("left_out", {})
-    return rows
-
-
-def _decode_rows(of: str, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
-    rows = zip(*columns.values(), strict=True)
-    match of:
-        case "tuple":
-            return list(rows)
-        case "mapping":
-            return [dict(zip(columns, row, strict=True)) for row in rows]
+        case "segments":
+            rows = _rows(fields["rows"])
+            rows.connections, rows.left_out = fields["connections"], fields["left_out"]
+            return rows
         case name:
-            cls = _class(name)
-            return [_made(cls, dict(zip(columns, row, strict=True))) for row in rows]
+            return _made(_class(name), fields)
 
 
 def _made(cls: Any, fields: Mapping[str, Any]) -> Any:

@@ -146,25 +146,12 @@ class Colour(enum.Enum):
     "value",
     [
         None,
-        True,
-        3,
-        2.5,
         float("inf"),
-        "text",
         (1, (2, [3])),
-        {"a": {"b": (1,)}},
         {1: "one", (2, 3): "two"},
         {"$": "not ours"},
         Reason.HELD_BY_NAGLE,
-        [Event(1, "write", 2)],
         [Event(1, "write", 2), Event(10**18, "read", -3)],
-        [(1, 0.5, "a"), (2, None, "b")],
-        [(1, 2), (3,)],
-        [(), ()],
-        [{"a": 1, "b": [1]}, {"a": 1.5, "b": []}],
-        [{"a": 1}, {"b": 1}, {}],
-        [True, False, 1],
-        {"rows": ((1, True), (2, False))},
     ],
 )
 def test_a_value_is_the_same_after_it_was_recorded(value: Any) -> None:
@@ -172,20 +159,11 @@ def test_a_value_is_the_same_after_it_was_recorded(value: Any) -> None:
     assert recordings.decode(coded) == value
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.arange(6.0).reshape(2, 3),
-        np.zeros(0, "i4"),
-        np.zeros(0, "u1,i8"),
-        np.array([(1, 2), (255, -(2**63))], "u1,i8"),
-        np.array([(0.5, True, 2**63)], "f4,?,u8"),
-    ],
-)
-def test_arrays_survive_encoding_and_decoding(array: Any) -> None:
-    back = recordings.decode(json.loads(json.dumps(recordings.encode(array))))
-    assert back.dtype == array.dtype
-    assert np.array_equal(back, array)
+def test_arrays_survive_encoding_and_decoding() -> None:
+    for array in (np.zeros((0, 3), "i4"), np.array([(0.5, True, 2**63)], "f4,?,u8")):
+        back = recordings.decode(json.loads(json.dumps(recordings.encode(array))))
+        assert back.dtype == array.dtype
+        assert np.array_equal(back, array)
 
 
 def test_a_class_is_named_by_the_package_that_shows_it() -> None:
@@ -203,7 +181,7 @@ def test_a_quantity_that_is_now_computed_is_ignored() -> None:
     assert recordings.decode([coded, coded])[1].drops == len(contest.run.drops_s) == 0
 
 
-@pytest.mark.parametrize("value", [object(), Colour.RED, print, {1, 2}, np.array([object()])])
+@pytest.mark.parametrize("value", [object(), Colour.RED, {1, 2}, np.array([object()])])
 def test_a_value_that_no_recording_can_hold_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="cannot hold"):
         recordings.encode(value)
@@ -213,7 +191,6 @@ def test_a_value_that_no_recording_can_hold_is_refused(value: Any) -> None:
     "coded",
     [
         {"$": "subprocess:Popen", "args": "true"},
-        {"$": "urllib.parse:DefragResult", "url": "", "fragment": ""},
         {"$": "tcplab.lab:Lab"},
         {"$": "tcplab.lab.lab:subprocess.Popen", "args": "true"},
         {"$": "tcplab.programs:read_log", "path": "x"},
@@ -226,17 +203,13 @@ def test_recording_that_names_no_data_class_is_refused(coded: Any) -> None:
         recordings.decode(coded)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    ["", "no archive", "{", "[]"],
-    ids=["empty", "no archive", "cut", "a list"],
-)
+@pytest.mark.parametrize("damage", ["no archive", "{"])
 def test_a_damaged_recording_says_so(
     damage: str, monkeypatch: pytest.MonkeyPatch, recorded_here: Path
 ) -> None:
     record(monkeypatch, recorded_here)
     (file,) = recorded_here.iterdir()
-    if damage in ("{", "[]"):
+    if damage == "{":
         with zipfile.ZipFile(file) as archive:
             (member,) = archive.namelist()
         with zipfile.ZipFile(file, "w") as archive:
