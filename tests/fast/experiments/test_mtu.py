@@ -7,7 +7,7 @@ import statistics
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.experiments import maxseg, mtu, path_mtu
+from tcplab.experiments import goodput, maxseg, mtu, path_mtu
 from tcplab.models import announced_mss_bytes
 
 
@@ -17,7 +17,7 @@ def sweep() -> mtu.Mtu:
 
 
 def test_the_derived_segment_is_the_captured_one(sweep: mtu.Mtu) -> None:
-    for row in each(sweep.loopback):
+    for row in each(sweep.variants):
         assert row.mss_bytes == row.derived_mss_bytes == min(row.mtu_bytes, 65_535) - 52
         assert row.syn_mss_bytes == announced_mss_bytes(min(row.mtu_bytes, 65_535))
         assert int(row.captured_bytes.sum()) == 1 << 20
@@ -25,38 +25,30 @@ def test_the_derived_segment_is_the_captured_one(sweep: mtu.Mtu) -> None:
             assert row.largest_captured_bytes == row.mss_bytes
         else:
             assert 60_000 < row.largest_captured_bytes <= 65_535
-    assert sweep.of(16384, offload=False).mss_bytes == 16332
+    assert sweep[16384, False].mss_bytes == 16332
 
 
 def test_segments_cost_without_offload_and_hardly_with_it(sweep: mtu.Mtu) -> None:
     for offload in (False, True):
-        small, large = (sweep.of(size, offload=offload) for size in (1500, 9000))
+        small, large = (sweep[size, offload] for size in (1500, 9000))
         few, many = (statistics.median(row.data_segments) for row in (large, small))
         assert many / few == pytest.approx(8948 / 1448, rel=0.02)
-    costs = [sweep.of(size, offload=False).row()["cpu_s_per_gb"] for size in mtu.MTUS]
+    costs = [sweep[size, False].row()["cpu_s_per_gb"] for size in mtu.MTUS]
     assert costs == sorted(costs, reverse=True)
     assert costs[0] > 8 * costs[-1]
     assert sweep.ratio(9000, 1500, offload=False) > 2.5
-    with_offload = [sweep.of(size, offload=True).row()["cpu_s_per_gb"] for size in mtu.MTUS]
+    with_offload = [sweep[size, True].row()["cpu_s_per_gb"] for size in mtu.MTUS]
     assert max(with_offload) < 1.2 * min(with_offload)
     assert sweep.ratio(9000, 1500, offload=True) == pytest.approx(1, abs=0.2)
 
 
-def test_goodput_of_the_wire_is_rate_less_headers(sweep: mtu.Mtu) -> None:
-    for row in each(sweep.wire):
-        goodput = statistics.median(row.goodput_mb_per_s)
-        assert goodput == pytest.approx(row.model_mb_per_s, rel=0.005)
-    _small, ethernet, jumbo = sweep.wire
+def test_goodput_of_a_link_is_its_rate_less_headers() -> None:
+    links = goodput.measure([100], mtus=[576, 1500, 9000])
+    for link in each(links.variants):
+        assert link.mb_per_s == pytest.approx(link.model_mb_per_s, rel=0.005)
+    ethernet, jumbo = links[100, 1500], links[100, 9000]
     assert ethernet.header_percent == pytest.approx(100 * 90 / 1538)
     assert jumbo.model_mb_per_s / ethernet.model_mb_per_s == pytest.approx(1.05, abs=0.005)
-
-
-def test_tables_of_loopback_and_wire_have_their_own_columns(sweep: mtu.Mtu) -> None:
-    loopback, wire = sweep.tables()
-    assert (len(loopback.rows), len(wire.rows)) == (10, 3)
-    assert "CPU s/GB" in loopback.text()
-    assert "model (MB/s)" in wire.text()
-    assert "CPU s/GB" not in wire.text()
 
 
 def test_maxseg_differs_before_and_after_connect() -> None:

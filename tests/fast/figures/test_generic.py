@@ -15,6 +15,7 @@ from tcplab.experiments import (
     buffers,
     capture_loss,
     cork,
+    goodput,
     loss_rate,
     lost_segment,
     mtu,
@@ -58,7 +59,7 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     ),
     "send-buffer": lambda: draw_bars(notsent_lowat.measure(), "age_ms", "unsent_bytes", "mbit"),
     "buffers": lambda: draw_bars(buffers.measure_autotuning(), "mbit", "window_bytes"),
-    "headers": lambda: draw_bars(mtu.measure(runs=5), *mtu_panel.DRAWN),
+    "headers": lambda: draw_bars(goodput.measure([100], mtus=[576, 1500, 9000]), *mtu_panel.DRAWN),
     "slow-start": lambda: draw_curves(
         short_transfer.measure_sizes(), "data_bytes", "mbit", "model_mbit", log="x"
     ),
@@ -78,9 +79,7 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     "sendfile": lambda: draw_bars(
         sendfile.measure([64]), "mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"
     ),
-    "segments": lambda: draw_bars(
-        mtu.Mtu(mtu.measure(runs=5).loopback, {}), "mb_per_s", "cpu_s_per_gb"
-    ),
+    "segments": lambda: draw_bars(mtu.measure(runs=5), "mb_per_s", "cpu_s_per_gb"),
     "batching": lambda: draw_bars(udp_batching.measure(runs=3), "mb_per_s", "cpu_s_per_gb"),
     "datagrams": lambda: draw_bars(
         udp_receive_buffers.measure([4096, 32_768, 262_144, 5000 * 1440], 5, 3000), "lost", "drops"

@@ -12,32 +12,19 @@ from tcplab.programs import tcp_bulk
 pytestmark = pytest.mark.needs_lab
 
 
-def test_segments_of_an_mtu_with_and_without_offload_and_on_a_wire() -> None:
-    sweep = mtu.measure([1500], [True, False], runs=1, wire_mtus=[1500], rate_mbit=500)
-    assert [row["variant"] for row in sweep.rows()] == [
-        "loopback 1500, offload on",
-        "loopback 1500, offload off",
-        "wire 1500",
-    ]
-    together, split = sweep.loopback
+def test_segments_of_an_mtu_with_and_without_offload() -> None:
+    sweep = mtu.measure([1500], [True, False], runs=1)
+    together, split = sweep.variants
     for row in (together, split):
         assert (row.mss_bytes, row.syn_mss_bytes) == (1448, 1460)
         assert int(row.captured_bytes.sum()) == 1 << 20
     assert split.largest_captured_bytes == 1448
     assert 10 * 1448 < together.largest_captured_bytes <= 65_535
-    assert sweep.of(1500, offload=False) is split
-    (wire,) = sweep.wire
-    assert 0 < max(wire.goodput_mb_per_s) < 1.03 * wire.model_mb_per_s
-    with pytest.raises(KeyError):
-        sweep.of(9000, offload=True)
     data = json.loads(as_json(sweep))
     assert data["experiment"] == "mtu"
-    assert data["provenance"]["capture_drops"] == 0
-    assert data["provenance"]["runs"] == 1
-    assert data["provenance"]["bytes_per_run"] == 64 << 20
+    assert (data["provenance"]["capture_drops"], data["provenance"]["runs"]) == (0, 1)
     again = recordings.decode(recordings.encode(sweep))
     assert table(again).text() == table(sweep).text()
-    assert (again.loopback[0].captured_bytes == together.captured_bytes).all()
 
 
 def test_maxseg_is_right_only_on_an_ethernet() -> None:
