@@ -28,6 +28,7 @@ from tcplab.tables import run_lengths
 from tcplab.timeline import Reason, Timeline
 
 _FOLDER: Final = "{folder}"
+_TIMEOUT_S: Final = 20.0  # time limit of the client
 _MOST_PARTS: Final = 5  #: a cell lists at most this many parts, such as 7 × 1448
 
 #: A server that uses Python's http.server. {line} is replaced by a line of its handler class.
@@ -177,9 +178,7 @@ def measure(
     client: Annotated[str, PythonOnly()] = "curl -s http://server:8000/page.txt?[1-12]",
     server: Annotated[str, PythonOnly()] = "python3 -m http.server -p HTTP/1.1 -d {folder} 8000",
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
-    rate_mbit: Annotated[float | None, Between(0.01, 10_000, "Mbit/s")] = None,
     files: Annotated[Mapping[str, str] | None, PythonOnly()] = None,
-    timeout_s: Annotated[float, Between(0.1, 600, "s"), "time limit of the client"] = 20.0,
     network: Lab | None = None,
 ) -> Commands:
     """Run a client and its server unmodified, and show what the client waited for.
@@ -189,14 +188,13 @@ def measure(
     Args:
         client: command of the client, split into words as by a shell; "server" names the server
         server: command of the server, which must listen on all addresses; empty for none
-        rate_mbit: rate of the link; unlimited if unset
         files: texts of further files by name, placed in the folder with page.txt and buffered.py.
             The path of the folder replaces {folder} in the commands and texts
     """
     words = client_words(client), server_words(server) or None
-    own = Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) if network is None else nullcontext(network)
+    own = Lab(rtt_ms=rtt_ms) if network is None else nullcontext(network)
     with own as lab:
-        run = run_command(lab, client, *words, FILES | dict(files or {}), timeout_s)
+        run = run_command(lab, client, *words, FILES | dict(files or {}))
         return Commands([run], provenance(lab, client=client, server=server))
 
 
@@ -225,7 +223,6 @@ def run_command(
     client: Sequence[str],
     server: Sequence[str] | None,
     files: Mapping[str, str],
-    timeout_s: float = 20.0,
 ) -> Explained:
     """Run a client, and a server unless it is None, on two hosts, in a folder with these files."""
     with temporary_folder() as folder:
@@ -235,7 +232,7 @@ def run_command(
             lab,
             _placed(client, folder),
             None if server is None else _placed(server, folder),
-            timeout_s=timeout_s,
+            timeout_s=_TIMEOUT_S,
         )
     assert recorded.near is not None
     assert recorded.far is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias
@@ -14,6 +13,7 @@ from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
 
 _DATAGRAM_BYTES: Final = 58  # payload of a 100-byte frame
+_MOST: Final = 20_000  # largest number of datagrams per rate
 
 
 class Watched(Variant, heading="requested (packets/s)"):
@@ -46,8 +46,6 @@ class Watched(Variant, heading="requested (packets/s)"):
     )
 
     recorder_drops: int = column("dropped by recorder", ",d")
-    scapy_s: float  #: time from the start of sending until scapy had delivered its last packet
-    warning: str  #: tcplab's warning about lost packets, or empty
 
 
 CaptureLoss: TypeAlias = Result[Watched]
@@ -61,37 +59,30 @@ def measure(
         20_000,
         None,
     ),
-    count: Annotated[int, Between(100, 1_000_000)] = 20_000,
 ) -> CaptureLoss:
     """Count the packets that scapy and tcplab's recorder miss at rising rates.
 
     Args:
-        packets_per_s: rates, measured one after the other; auto is as fast as possible
-        count: largest number of datagrams per rate; slow rates send for one second
+        packets_per_s: rates, measured one after the other for at most a second; auto is as fast as
+            possible
     """
     with Lab() as lab:
-        watched, done = one_by_one(
-            "capture-loss", packets_per_s, lambda rate: _watch(lab, rate, min(rate or count, count))
-        )
+        watched, done = one_by_one("capture-loss", packets_per_s, lambda rate: _watch(lab, rate))
         return Result(watched, provenance(lab, datagram_bytes=_DATAGRAM_BYTES, **done))
 
 
-def _watch(lab: Lab, rate: int | None, count: int) -> Watched:
+def _watch(lab: Lab, rate: int | None) -> Watched:
     pace_mbit = None if rate is None else rate * _DATAGRAM_BYTES * 8 / 1e6
-    # The result keeps the warning, so that a lesson can show it next to its explanation of losses.
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CaptureLossWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureLossWarning)  # the result counts the losses
         with lab.client.capture() as recorded, lab.client.sniff() as live:
-            start = time.perf_counter()
             sent = udp_bulk(
                 lab,
                 datagram_bytes=_DATAGRAM_BYTES,
-                count=count,
+                count=min(rate or _MOST, _MOST),
                 pace_mbit=pace_mbit,
                 rcvbuf_bytes=4 << 20,
             ).source
-        busy_s = time.perf_counter() - start
-    texts = [str(entry.message) for entry in caught if issubclass(entry.category, UserWarning)]
     with recorded:
         return Watched(
             packets_per_s=rate,
@@ -100,7 +91,5 @@ def _watch(lab: Lab, rate: int | None, count: int) -> Watched:
             scapy_kept=len(live.packets),
             scapy_drops=live.drops,
             recorder_drops=recorded.drops or 0,
-            scapy_s=busy_s,
             sent_s=sent.usage.wall_s,
-            warning=texts[0] if texts else "",
         )

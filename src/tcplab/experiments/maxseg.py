@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 from tcplab.experiments import Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.sockets import read_all, sending
-from tcplab.lab import Host, Lab, Network
+from tcplab.lab import Lab, Network
 
 if TYPE_CHECKING:
     from tcplab.capture import Capture
@@ -43,15 +43,13 @@ class MaxSegVariant(Variant, heading="variant"):
     def verdict(self) -> str:
         """The answer right after connect(), compared with what the path carried."""
         if self.connected_bytes == self.arrived_bytes:
-            return "true" if self.set_bytes in (None, self.syn_bytes) else "true, request ignored"
+            return "true"
         return "too high" if self.connected_bytes > self.arrived_bytes else "too low"
 
 
 Name = Literal[
     "Ethernet",
     "request 1000",
-    "peer requests 1000",
-    "request 9000",
     "localhost",
     "jumbo card over Ethernet",
 ]
@@ -59,7 +57,7 @@ Name = Literal[
 
 @experiment("maxseg")
 def measure(
-    variants: Annotated[Sequence[Name], "special paths, or an MSS that one side requests"] = (
+    variants: Annotated[Sequence[Name], "special paths, or an MSS that the client requests"] = (
         get_args(Name)
     ),
 ) -> Result[MaxSegVariant]:
@@ -69,8 +67,6 @@ def measure(
         runs: Mapping[Name, Callable[[str], MaxSegVariant]] = {
             "Ethernet": partial(_run, ethernet),
             "request 1000": partial(_run, ethernet, request=1000),
-            "peer requests 1000": partial(_run, ethernet, peer_request=1000),
-            "request 9000": partial(_run, ethernet, request=9000),
             "localhost": partial(_run, LabLoopback(ethernet)),
             "jumbo card over Ethernet": partial(_run, jumbo),
         }
@@ -79,11 +75,9 @@ def measure(
         return Result(measured, provenance(ethernet, capture_drops=drops))
 
 
-def _run(
-    network: Network, name: str, *, request: int | None = None, peer_request: int | None = None
-) -> MaxSegVariant:
+def _run(network: Network, name: str, *, request: int | None = None) -> MaxSegVariant:
     with network.client.capture() as near, network.server.capture() as far:
-        before, connected, end = ask_maxseg(network.client, network.server, request, peer_request)
+        before, connected, end = _ask_maxseg(network, request)
     with near, far:
         sent, syn = _largest_and_syn(near, "client")
         arrived, _ = _largest_and_syn(far, "client")
@@ -91,20 +85,17 @@ def _run(
     return MaxSegVariant(name, request, before, connected, end, syn, peer_syn, sent, arrived)
 
 
-def ask_maxseg(
-    client: Host, server: Host, request: int | None = None, peer_request: int | None = None
-) -> tuple[int, int, int]:
+def _ask_maxseg(network: Network, request: int | None) -> tuple[int, int, int]:
     """Return the client's TCP_MAXSEG before connect(), right after it, and after the data.
 
-    First the client sets TCP_MAXSEG to `request`, and the server sets it to `peer_request` before
-    listen(), unless these are None.
+    First the client sets TCP_MAXSEG to `request`, unless this is None.
     """
-    with server.socket() as listener, client.socket() as sender:
-        for end, value in ((listener, peer_request), (sender, request)):
+    with network.server.socket() as listener, network.client.socket() as sender:
+        for end in (listener, sender):
             end.settimeout(30)
-            if value is not None:
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, value)
-        listener.bind((server.address, 0))
+        if request is not None:
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, request)
+        listener.bind((network.server.address, 0))
         listener.listen(1)
         before = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
         sender.connect(listener.getsockname())

@@ -48,13 +48,12 @@ for _ in range(int(sys.argv[1])):
 """
 
 _AS_IT_COMES: Final = "as it comes"
+_PAGES: Final = 12  # requests on one connection
 
 
 @experiment("http-server")
 def measure_http_server(
     lines: Sequence[str] = ("", "wbufsize = -1", "disable_nagle_algorithm = True"),
-    requests: Annotated[int, Between(2, 1000), "requests on one connection"] = 12,
-    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
 ) -> Commands:
     """Fetch a page from Python's http.server several times, with each line added to the handler.
 
@@ -63,7 +62,7 @@ def measure_http_server(
     """
     pairs = {
         line or _AS_IT_COMES: Pair(
-            ["python3", "{folder}/client.py", str(requests)],
+            ["python3", "{folder}/client.py", str(_PAGES)],
             ["python3", "{folder}/server.py"],
             {
                 "server.py": HTTP_SERVER.replace("{line}", line or "pass"),
@@ -73,7 +72,7 @@ def measure_http_server(
         )
         for line in lines
     }
-    return _compared("http-server", pairs, rtt_ms, requests=requests)
+    return _compared("http-server", pairs, 0.0, requests=_PAGES)
 
 
 # ---- nginx ---------------------------------------------------------------------------------------
@@ -100,6 +99,7 @@ http {
 Directives = Literal[
     "none", "nopush", "sendfile", "sendfile+nodelay", "sendfile+nopush", "sendfile+nopush+nodelay"
 ]
+_REQUESTS: Final = 6  # requests of curl on one connection
 _ORDER: Final = {"sendfile": "sendfile", "nopush": "tcp_nopush", "nodelay": "tcp_nodelay"}
 
 
@@ -115,12 +115,11 @@ def nginx_conf(directives: str) -> str:
 def measure_nginx(
     directives: Annotated[Sequence[Directives], "combinations to compare"] = get_args(Directives),
     file_bytes: Annotated[int, Between(1, 1_000_000, "bytes"), "size of the file"] = 200,
-    requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
 ) -> Commands:
     """Count the segments of nginx's answers with sendfile, tcp_nopush and tcp_nodelay on or off."""
     asked = [
-        word for _ in range(requests) for word in ("-o", os.devnull, "http://server:8080/file")
+        word for _ in range(_REQUESTS) for word in ("-o", os.devnull, "http://server:8080/file")
     ]
     start = ["-p", "{folder}", "-c", "{folder}/nginx.conf", "-e", "stderr"]
     pairs = {
@@ -131,10 +130,12 @@ def measure_nginx(
         )
         for names in directives
     }
-    return _compared("nginx-directives", pairs, rtt_ms, requests=requests, file_bytes=file_bytes)
+    return _compared("nginx-directives", pairs, rtt_ms, requests=_REQUESTS, file_bytes=file_bytes)
 
 
 # ---- redis ---------------------------------------------------------------------------------------
+
+_RTT_MS: Final = 20.0
 
 
 class Pipelined(Explained, key="pipeline"):
@@ -152,7 +153,6 @@ class Pipelined(Explained, key="pipeline"):
 
     pipeline: int  #: number of commands sent before the client waits for an answer
     commands: int
-    rtt_ms: float
 
     @cached_property
     def main(self) -> Conversation:
@@ -176,7 +176,7 @@ class Pipelined(Explained, key="pipeline"):
     @derived()
     def model_per_s(self) -> float:
         sent = min(self.pipeline, self.commands)
-        return 1000 * sent / self.rtt_ms if self.rtt_ms else float("inf")
+        return 1000 * sent / _RTT_MS
 
 
 Pipelines: TypeAlias = Result[Pipelined]
@@ -186,7 +186,6 @@ Pipelines: TypeAlias = Result[Pipelined]
 def measure_redis(
     pipelines: Annotated[Sequence[int], Between(1, 1000)] = (1, 10, 100),
     commands: Annotated[int, Between(1, 10_000), "commands on one connection"] = 100,
-    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0,
 ) -> Pipelines:
     """Run redis-benchmark with pipelines of several lengths, and compare it with the model.
 
@@ -194,12 +193,12 @@ def measure_redis(
         pipelines: numbers of commands to send before waiting for an answer
     """
     server = ["redis-server", "--protected-mode", "no", "--save", ""]
-    with Lab(rtt_ms=rtt_ms) as lab:
+    with Lab(rtt_ms=_RTT_MS) as lab:
 
         def measure(pipeline: int) -> Pipelined:
             words = f"redis-benchmark -h server -n {commands} -c 1 -P {pipeline} -t get -q".split()
             run = run_command(lab, f"-P {pipeline}", words, server, {})
-            return Pipelined(run.case, run.evidence, pipeline, commands, rtt_ms)
+            return Pipelined(run.case, run.evidence, pipeline, commands)
 
         runs, done = one_by_one("redis-pipelining", pipelines, measure)
         return Result(runs, provenance(lab, **done, commands=commands))

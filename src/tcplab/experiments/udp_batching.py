@@ -7,18 +7,20 @@ joining of small blocks into segments. Here UDP may join small blocks as well.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 from tcplab.experiments import Between, Result, Variant, column, experiment, provenance, spread
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Network
-from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
+from tcplab.programs import TcpBulkResult, TcpSource, UdpBulkResult, tcp_bulk, udp_bulk
 from tcplab.tables import Column
 
-_MAX_DATAGRAM_BYTES: Final = 65_507
-_MAX_BATCH: Final = 64  # maximum number of datagrams in one call with UDP_SEGMENT
+_COUNT: Final = 50_000  # datagrams per run
+_DATAGRAM_BYTES: Final = 1440  # also the size of TCP's small writes
+_BATCH: Final = 65_507 // _DATAGRAM_BYTES  # number of datagrams in one call with UDP_SEGMENT
 _LARGE_BUFFER_BYTES: Final = 8 << 20
 
 
@@ -58,81 +60,69 @@ class Batching(Result[BatchingVariant]):
 @experiment("udp-batching", on_loopback=True)
 def measure(
     runs: Annotated[int, Between(1, 10_000), "rounds of all methods"] = 5,
-    count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 50_000,
-    # At least two datagrams of the maximum size fit into one call.
-    datagram_bytes: Annotated[int, Between(16, 32_000, "bytes")] = 1440,
 ) -> Batching:
     """Send by TCP and UDP on one machine, with few and with many bytes per system call.
 
     With UDP_SEGMENT a program sends up to 64 datagrams in one call, and they pass through the stack
     as one packet. With UDP_GRO the receiver takes several datagrams in one call. TCP does both by
     default.
-
-    Args:
-        datagram_bytes: size of a datagram, and of TCP's small writes
     """
     with open_loopback() as network:
-        methods = _methods(network, count, datagram_bytes)
+        work: dict[str, Callable[[Network], TcpBulkResult | UdpBulkResult]] = {
+            "udp": _udp,
+            "udp-gso": partial(_udp, gso=True),
+            "udp-gso-gro": partial(_udp, gso=True, gro=True),
+            "tcp": _tcp,
+            "tcp-large": partial(_tcp, blocks=_BATCH),
+        }
         results, done = in_rounds(
-            "udp-batching", runs, list(methods), lambda name: methods[name][1]()
+            "udp-batching", runs, list(work), lambda name: work[name](network)
         )
         return Batching(
-            [_variant(name, how, results[name]) for name, (how, _run) in methods.items()],
+            [_variant(name, results[name]) for name in work],
             provenance(
                 network,
-                count=count,
-                datagram_bytes=datagram_bytes,
+                count=_COUNT,
+                datagram_bytes=_DATAGRAM_BYTES,
                 rcvbuf_bytes=_LARGE_BUFFER_BYTES,
                 **done,
             ),
         )
 
 
-_Run = Callable[[], TcpBulkResult | UdpBulkResult]
+def _udp(network: Network, *, gso: bool = False, gro: bool = False) -> UdpBulkResult:
+    return udp_bulk(network, count=_COUNT, rcvbuf_bytes=_LARGE_BUFFER_BYTES, gso=gso, gro=gro)
 
 
-def _methods(network: Network, count: int, datagram_bytes: int) -> Mapping[str, tuple[str, _Run]]:
-    def udp(gso: bool, gro: bool) -> _Run:
-        return lambda: udp_bulk(
-            network,
-            datagram_bytes=datagram_bytes,
-            count=count,
-            sndbuf_bytes=None,
-            rcvbuf_bytes=_LARGE_BUFFER_BYTES,
-            gso=gso,
-            gro=gro,
-        )
-
-    def tcp(write_bytes: int) -> _Run:
-        return lambda: tcp_bulk(
-            network,
-            write_bytes=write_bytes,
-            count=max(1, count * datagram_bytes // write_bytes),
-            sndbuf_bytes=None,
-            rcvbuf_bytes=None,
-        )
-
-    batch_bytes = _batch(datagram_bytes) * datagram_bytes
-    return {
-        "udp": (f"UDP, {datagram_bytes} bytes per call", udp(False, False)),
-        "udp-gso": ("UDP, batched by the sender (UDP_SEGMENT)", udp(True, False)),
-        "udp-gso-gro": ("UDP, batched by both (and UDP_GRO)", udp(True, True)),
-        "tcp": (f"TCP, {datagram_bytes} bytes per call", tcp(datagram_bytes)),
-        "tcp-large": (f"TCP, {batch_bytes} bytes per call", tcp(batch_bytes)),
-    }
+def _tcp(network: Network, *, blocks: int = 1) -> TcpBulkResult:
+    return tcp_bulk(
+        network,
+        write_bytes=blocks * _DATAGRAM_BYTES,
+        count=_COUNT // blocks,
+        sndbuf_bytes=None,
+        rcvbuf_bytes=None,
+    )
 
 
-def _batch(datagram_bytes: int) -> int:
-    return min(_MAX_BATCH, _MAX_DATAGRAM_BYTES // datagram_bytes)
+_METHODS: Final = {
+    "udp": f"UDP, {_DATAGRAM_BYTES} bytes per call",
+    "udp-gso": "UDP, batched by the sender (UDP_SEGMENT)",
+    "udp-gso-gro": "UDP, batched by both (and UDP_GRO)",
+    "tcp": f"TCP, {_DATAGRAM_BYTES} bytes per call",
+    "tcp-large": f"TCP, {_BATCH * _DATAGRAM_BYTES} bytes per call",
+}
 
 
-def _variant(
-    name: str, how: str, results: Sequence[TcpBulkResult | UdpBulkResult]
-) -> BatchingVariant:
-    per_call, calls = _calls(results[0])
+def _variant(name: str, results: Sequence[TcpBulkResult | UdpBulkResult]) -> BatchingVariant:
+    source = results[0].source
+    if isinstance(source, TcpSource):
+        per_call, calls = source.write_bytes, source.system_calls
+    else:
+        per_call = _DATAGRAM_BYTES * (_BATCH if source.gso else 1)
+        calls = source.system_calls - source.end_markers  # the end markers carry no data
     return BatchingVariant(
         name,
-        how,
+        _METHODS[name],
         bytes_per_call=per_call,
         calls=calls,
         mb_per_s=[result.sink.mb_per_s for result in results],
@@ -146,14 +136,3 @@ def _variant(
             if isinstance(result, UdpBulkResult)
         ],
     )
-
-
-def _calls(result: TcpBulkResult | UdpBulkResult) -> tuple[int, int]:
-    """Return the source's bytes per call (except perhaps the last) and number of calls."""
-    if isinstance(result, TcpBulkResult):
-        return result.source.write_bytes, result.source.system_calls
-    source = result.source
-    batch = _batch(source.datagram_bytes) if source.gso else 1
-    # The end markers carry no data.
-    calls = source.system_calls - source.end_markers
-    return min(batch * source.datagram_bytes, source.bytes), calls

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.lab_loopback import open_loopback
@@ -18,6 +18,8 @@ from tcplab.experiments.progress import in_rounds
 from tcplab.experiments.quantities import Variant, column, derived, spread
 from tcplab.lab import Host
 from tcplab.programs import udp_bulk
+
+_DATAGRAM_BYTES: Final = 1440  # as udp_bulk sends
 
 
 class ReceiveBuffer(Variant):
@@ -38,9 +40,6 @@ class ReceiveBuffer(Variant):
         return max(0, *elsewhere)
 
 
-ReceiveBuffers: TypeAlias = Result[ReceiveBuffer]
-
-
 @experiment("udp-receive-buffers", on_loopback=True)
 def measure(
     requests: Annotated[Sequence[int], Between(1, 10**9, "bytes")] = (
@@ -51,46 +50,42 @@ def measure(
     ),
     runs: Annotated[int, Between(1, 10_000), "rounds of all sizes"] = 5,
     count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 3000,
-    datagram_bytes: Annotated[int, Between(16, 65_507, "bytes"), "size of a datagram"] = 1440,
-) -> ReceiveBuffers:
+) -> Result[ReceiveBuffer]:
     """Count the datagrams that are lost on one machine, for each size of the receive buffer.
 
     Args:
         requests: sizes of SO_RCVBUF to request; the kernel doubles them, up to its limit
     """
     with open_loopback() as network:
-        work: dict[str, Any] = {"datagram_bytes": datagram_bytes, "count": count}
         results, done = in_rounds(
             "udp-receive-buffers",
             runs,
             requests,
-            lambda request: udp_bulk(network, **work, rcvbuf_bytes=request).sink,
+            lambda request: udp_bulk(network, count=count, rcvbuf_bytes=request).sink,
         )
         buffers = []
         for request, sinks in results.items():
-            granted, room = fill_receive_buffer(network.client, request, datagram_bytes)
+            granted, room = fill_receive_buffer(network.client, request)
             lost, drops = [sink.lost for sink in sinks], [sink.drops for sink in sinks]
             buffers.append(ReceiveBuffer(request, granted, room, count, lost, drops))
         rmem_max = int(network.client.read("/proc/sys/net/core/rmem_max"))
-        return ReceiveBuffers(buffers, provenance(network, **work, rmem_max_bytes=rmem_max, **done))
+        return Result(buffers, provenance(network, count=count, rmem_max_bytes=rmem_max, **done))
 
 
-def fill_receive_buffer(
-    host: Host, rcvbuf_bytes: int, datagram_bytes: int = 1440
-) -> tuple[int, int]:
+def fill_receive_buffer(host: Host, rcvbuf_bytes: int) -> tuple[int, int]:
     """Fill an unread receive buffer; return its granted size and the number of datagrams in it."""
-    datagram = bytes(datagram_bytes)
+    datagram = bytes(_DATAGRAM_BYTES)
     udp = socket.SOCK_DGRAM
     with host.socket(kind=udp) as sleeper, host.socket(kind=udp) as sender:
         sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf_bytes)
         granted_bytes = sleeper.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         sleeper.bind(("127.0.0.1", 0))
-        for _ in range(granted_bytes // datagram_bytes + 10):  # more datagrams than fit
+        for _ in range(granted_bytes // _DATAGRAM_BYTES + 10):  # more datagrams than fit
             sender.sendto(datagram, sleeper.getsockname())
         sleeper.settimeout(0.2)
         held = 0
         try:
-            while sleeper.recv(datagram_bytes):
+            while sleeper.recv(_DATAGRAM_BYTES):
                 held += 1
         except TimeoutError:  # the buffer is empty
             return granted_bytes, held

@@ -31,11 +31,10 @@ def test_ten_byte_connection_has_a_handshake_and_two_fins() -> None:
 
 
 def test_packets_of_scapy_and_of_the_recorder_add_up() -> None:
-    for run in each(capture_loss.measure([500, None], count=500).variants):
+    for run in each(capture_loss.measure([500]).variants):
         assert run.recorder_drops == 0
         assert run.passed >= run.sent == 500
         assert run.scapy_kept + run.scapy_drops == run.passed
-        assert bool(run.warning) == bool(run.scapy_drops)
 
 
 def test_a_full_link_carries_what_the_headers_leave() -> None:

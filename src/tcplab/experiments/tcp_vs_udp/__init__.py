@@ -41,8 +41,6 @@ PROTOCOLS: Final[tuple[Protocol, ...]] = get_args(Protocol)
 WRITE_BYTES: Final = (1440, 300)
 
 _TCP_BUFFERS_BYTES: Final = 32 * 1024
-_UDP_RCVBUF_BYTES: Final = PUBLISHED_COUNT * 1440
-_MOST_BYTES: Final = 1 << 30
 #: The slow link is measured once in this many rounds, because 5000 blocks take six seconds there
 #: and the rate hardly varies.
 _SLOW_EVERY: Final = 10
@@ -60,8 +58,7 @@ def measure(
     protocols: Annotated[Sequence[Protocol], "protocols to compare"] = PROTOCOLS,
     count: Annotated[int | None, Between(1, 1_000_000)] = None,
     offload: bool = False,
-    tcp_buffers_bytes: Annotated[int | None, Between(1, _MOST_BYTES, "bytes")] = _TCP_BUFFERS_BYTES,
-    udp_rcvbuf_bytes: Annotated[int | None, Between(1, _MOST_BYTES, "bytes")] = _UDP_RCVBUF_BYTES,
+    tcp_buffers_bytes: Annotated[int | None, Between(1, 1 << 30, "bytes")] = _TCP_BUFFERS_BYTES,
 ) -> TcpVsUdp:
     """Measure TCP against UDP as in Snader's tables 2.2 and 2.3, on one machine and over 10 Mbit/s.
 
@@ -77,7 +74,6 @@ def measure(
         offload: leave TSO, GSO and GRO of the loopback interface on; the published machine had none
         tcp_buffers_bytes: SO_SNDBUF of the source and SO_RCVBUF of the sink; auto leaves both to
             the kernel
-        udp_rcvbuf_bytes: SO_RCVBUF of the UDP sink; auto leaves it to the kernel
     """
     cases = itertools.product(write_bytes, protocols, servers)
     keys = [(server, protocol, size) for size, protocol, server in cases]
@@ -85,7 +81,7 @@ def measure(
     fast = {key: number for key, number in counts.items() if key[0] != "sparc"}
     turn = itertools.cycle([counts] + [fast] * (_SLOW_EVERY - 1))
     with ExitStack() as stack:
-        networks = Networks(stack, keys, offload, tcp_buffers_bytes, udp_rcvbuf_bytes)
+        networks = Networks(stack, keys, offload, tcp_buffers_bytes)
         results, done = in_rounds(
             "tcp-vs-udp", runs, ("round",), lambda _: networks.round(next(turn))
         )
@@ -100,7 +96,6 @@ def measure(
                 count={" ".join(map(str, key)): number for key, number in counts.items()},
                 published_count=PUBLISHED_COUNT,
                 tcp_buffers_bytes=tcp_buffers_bytes,
-                udp_rcvbuf_bytes=udp_rcvbuf_bytes,
                 sparc_rounds=f"1 of {_SLOW_EVERY}",
                 lo_mtu={server: LO_MTU[server] for server in servers if server in LO_MTU},
                 lo_offload=offload,

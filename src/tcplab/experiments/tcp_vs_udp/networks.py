@@ -52,13 +52,11 @@ class Networks:
         keys: Sequence[Key],
         offload: bool,
         tcp_buffers_bytes: int | None,
-        udp_rcvbuf_bytes: int | None,
     ) -> None:
         self._tcp_buffers: Any = {
             "sndbuf_bytes": tcp_buffers_bytes,
             "rcvbuf_bytes": tcp_buffers_bytes,
         }
-        self._udp_rcvbuf_bytes = udp_rcvbuf_bytes
         self._networks: dict[Key, Network] = {}
         labs: list[Lab] = []
 
@@ -103,10 +101,7 @@ class Networks:
             return _run_of(
                 tcp_bulk(network, write_bytes=write_bytes, count=count, **self._tcp_buffers)
             )
-        rcvbuf_bytes = self._udp_rcvbuf_bytes
-        return _run_of(
-            udp_bulk(network, datagram_bytes=write_bytes, count=count, rcvbuf_bytes=rcvbuf_bytes)
-        )
+        return _run_of(udp_bulk(network, datagram_bytes=write_bytes, count=count))
 
 
 def _run_of(done: TcpBulkResult | UdpBulkResult) -> Run:
