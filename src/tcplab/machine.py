@@ -56,7 +56,6 @@ NEEDS: Final = {
     "mosquitto": Need("mosquitto", ""),
     "mosquitto_pub": Need("mosquitto-clients", ""),
     "nc.openbsd": Need("netcat-openbsd", ""),
-    "nc.traditional": Need("netcat-traditional", ""),
     "node": Need("nodejs", ""),
     "npm": Need("npm", ""),
     "nuttcp": Need("nuttcp", ""),

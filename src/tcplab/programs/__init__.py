@@ -9,7 +9,7 @@ These arguments are common to several functions:
 network
     A Lab, a Loopback or a Pair. One program runs on its client, and the other on its server.
 run
-    CPU, congestion control, port and deadlines. Programs that exchange small messages run on one
+    CPU, congestion control and deadline. Programs that exchange small messages run on one
     CPU by default.
 log, peer_log
     Files for the events of the client and of the server (see :func:`read_log`).

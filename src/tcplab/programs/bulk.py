@@ -27,15 +27,12 @@ class TcpSource(Report):
     """The report of tcpsource."""
 
     bytes: int  #: Payload written, all of which the sink has read
-    writes: int
     write_bytes: int  #: Size of a write
     usage: Usage  #: Resources used from the first write until the sink has read everything
     mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
     #: System calls of the loop, more than writes if TCP accepted some writes only in part
     system_calls: int
-    sndbuf_requested_bytes: int  #: Requested SO_SNDBUF; 0 leaves it to the kernel
     sndbuf_granted_bytes: int  #: SO_SNDBUF right after the request, which Linux doubles (socket(7))
-    sndbuf_end_bytes: int  #: SO_SNDBUF at the end; without a request, the kernel lets it grow
     options: SocketOptions  #: Options granted by the kernel
     tcp_info: TcpInfo  #: The connection at the end, after both sides have closed it
 
@@ -45,20 +42,12 @@ class TcpSink(Report):
     """The report of tcpsink."""
 
     bytes: int  #: Payload read
-    reads: int
-    read_bytes: int  #: Maximum size of a read
-    discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
     usage: Usage  #: Resources used from the connection to the end of the data
     mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
-    smallest_read_bytes: int  #: Size of the smallest read
-    largest_read_bytes: int  #: Size of the largest read
-    rcvbuf_requested_bytes: int  #: Requested SO_RCVBUF; 0 leaves it to the kernel
     rcvbuf_granted_bytes: int  #: SO_RCVBUF right after the request, which Linux doubles (socket(7))
     rcvbuf_end_bytes: int  #: SO_RCVBUF at the end; without a request, the kernel lets it grow
     options: SocketOptions  #: Options granted by the kernel
     tcp_info: TcpInfo  #: The connection at the end of the data
-    #: SO_RCVLOWAT: the sink sleeps until this many bytes have arrived
-    rcvlowat_bytes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +104,7 @@ def tcp_bulk(
     source = _source(network, "{port}", write_bytes, sndbuf_bytes, run)
     source += long_options(mss=mss_bytes, interval=interval_ms)
     source += short_options(c=count, t=duration_s)
-    sent, received = run_pair(network, receiver, source, run.timeout_s)
+    sent, received = run_pair(network, receiver, source)
     return TcpBulkResult(
         source=TcpSource.from_json(sent),
         sink=TcpSink.from_json(received),
@@ -142,7 +131,7 @@ def tcp_source(
     argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
     argv += [*short_options(c=count), *long_options(nodelay=nodelay, untouched=untouched)]
     with Running(network.client, argv) as source:
-        return TcpSource.from_json(source.report(run.timeout_s))
+        return TcpSource.from_json(source.report())
 
 
 class Transfer:
@@ -185,7 +174,7 @@ def tcp_transfer(
 
 
 def _sink(network: AnyNetwork, rcvbuf_bytes: int | None, run: RunOptions) -> list[str]:
-    argv = ["tcpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]
+    argv = ["tcpsink", "-p", "0", "-b", buffer_size(rcvbuf_bytes)]
     return argv + run.server_options(network)
 
 
@@ -201,18 +190,11 @@ class UdpSource(Report):
     """The report of udpsource."""
 
     datagrams: int  #: Number of datagrams sent
-    datagram_bytes: int  #: Payload of each datagram
-    bytes: int  #: Total payload
     usage: Usage  #: Resources used for sending the datagrams, without the end markers
     mb_per_s: float  #: Payload sent (and perhaps lost) over wall time, in 10^6 bytes/s
-    arrived: int  #: Number of datagrams received, as reported by the sink
     system_calls: int  #: Number of sends; with gso each send passes many datagrams
     end_markers: int  #: Number of end markers sent until the sink answered
     gso: bool  #: True if UDP_SEGMENT was used
-    pace_mbit: float | None  #: Limit of the rate in 10^6 bits of payload per second, or None
-    sndbuf_requested_bytes: int  #: Requested SO_SNDBUF; 0 leaves it to the kernel
-    sndbuf_granted_bytes: int  #: SO_SNDBUF right after the request, which Linux doubles
-    options: SocketOptions  #: Options granted by the kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +207,10 @@ class UdpSink(Report):
     #: Number of times that the sink's host dropped data because the receive buffer was full
     #: (SO_RXQ_OVFL). With gro, one drop may cover many datagrams
     drops: int
-    reordered: int  #: Datagrams that arrived after one with a higher number (RFC 4737)
-    duplicated: int  #: Datagrams that had arrived before
-    foreign: int  #: Datagrams of other programs or runs, which do not count as arrived
     bytes: int  #: Payload of the datagrams that arrived
     reads: int
     usage: Usage  #: Resources used from the first datagram to the end marker
     mb_per_s: float  #: Payload that arrived over wall time, in 10^6 bytes/s
-    gro: bool  #: True if UDP_GRO was requested
-    rcvbuf_requested_bytes: int  #: Requested SO_RCVBUF; 0 leaves it to the kernel
-    rcvbuf_granted_bytes: int  #: SO_RCVBUF right after the request, which Linux doubles
-    options: SocketOptions  #: Options granted by the kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +247,10 @@ def udp_bulk(
         spin_us: time that the sink busy-waits before it sleeps. It then needs its own CPU
     """
     run = replace(run or RunOptions(), congestion="")  # UDP has no congestion control
-    sink = ["udpsink", "-p", str(run.port), "-b", buffer_size(rcvbuf_bytes)]
+    sink = ["udpsink", "-p", "0", "-b", buffer_size(rcvbuf_bytes)]
     sink += [*run.server_options(network), *long_options(gro=gro, spin=spin_us)]
     source = ["udpsource", "-p", "{port}", "-b", buffer_size(sndbuf_bytes)]
     source += ["-s", str(datagram_bytes), "-c", str(count), *run.client_options(network)]
     source += [*long_options(pace=pace_mbit, gso=gso), network.server.address]
-    sent, received = run_pair(network, sink, source, run.timeout_s)
+    sent, received = run_pair(network, sink, source)
     return UdpBulkResult(UdpSource.from_json(sent), UdpSink.from_json(received))

@@ -24,13 +24,10 @@ class ChainProcess:
     command: str  #: The command with its arguments
     user_s: float  #: Time in the program's own code
     system_s: float  #: Time in the kernel on the program's behalf
-    voluntary_switches: int  #: Number of times the program waited for data or for room
-    involuntary_switches: int  #: Number of times the kernel gave its CPU to another program
     #: Bytes per call of read(2) and similar calls (rchar and syscr in proc(5)), up to a few ms
     #: before the program's end. None if /proc did not show it, or if the program moved its data by
     #: other calls such as recv(2) and splice(2)
     bytes_per_read: float | None
-    bytes_per_write: float | None  #: The same for write(2)
 
     @property
     def cpu_s(self) -> float:
@@ -56,7 +53,6 @@ def pipe_chain(
     *,
     bytes_expected: int,
     source: File | None = None,
-    output: File = os.devnull,
     timeout_s: float = TIMEOUT_S,
 ) -> ChainResult:
     """Run `sending | ... | over TCP | receiving | ...` as a shell would, and measure it.
@@ -64,22 +60,17 @@ def pipe_chain(
     The last program of ``sending`` connects, and the first of ``receiving`` listens. The arguments
     "{port}" and "{host}" are replaced by a free port and the server's address, as in ``[["dd",
     "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``. The rate is that of
-    ``bytes_expected``, which the first command reads from ``source`` or produces. The last command
-    writes to ``output``.
+    ``bytes_expected``, which the first command reads from ``source`` or produces.
     """
     started: list[_Stage] = []
-    with (
-        Path(source or os.devnull).open("rb") as first,
-        Path(output).open("wb") as last,
-        held_port(network.server) as port,
-    ):
+    with Path(source or os.devnull).open("rb") as first, held_port(network.server) as port:
         values = {"{port}": str(port), "{host}": network.server.address}
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
-            _start_chain(started, network.server, receiving, values, subprocess.DEVNULL, last)
+            _start_chain(started, network.server, receiving, values, subprocess.DEVNULL)
             _await_listener(network.server, port, started[0], min(timeout_s, 10))
             start = time.monotonic()
-            _start_chain(started, network.client, sending, values, first, subprocess.DEVNULL)
+            _start_chain(started, network.client, sending, values, first)
             _await_chain(started, start + timeout_s)
             wall_s = time.monotonic() - start
         finally:
@@ -132,10 +123,7 @@ class _Stage:
             self.shown,
             usage.ru_utime if usage else 0.0,
             usage.ru_stime if usage else 0.0,
-            usage.ru_nvcsw if usage else 0,
-            usage.ru_nivcsw if usage else 0,
             _mean(io.get("rchar", 0), io.get("syscr", 0)),
-            _mean(io.get("wchar", 0), io.get("syscw", 0)),
         )
 
     def end(self) -> None:
@@ -173,13 +161,12 @@ def _start_chain(
     commands: Sequence[Sequence[str]],
     values: Mapping[str, str],
     first: Any,
-    last: Any,
 ) -> None:
-    """Start the commands as a pipeline from `first` to `last`, and append them to `started`."""
+    """Start the commands as a pipeline that reads `first`, and append them to `started`."""
     stdin = first
     for position, command in enumerate(commands):
         argv = [values.get(word, word) for word in command]
-        stdout = last if position == len(commands) - 1 else subprocess.PIPE
+        stdout = subprocess.DEVNULL if position == len(commands) - 1 else subprocess.PIPE
         try:
             process = host.start(
                 argv, text=False, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE

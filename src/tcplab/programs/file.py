@@ -26,9 +26,6 @@ class FileReceiver(Report):
     """The report of sendfile_server."""
 
     bytes: int  #: Bytes of file data received over all connections, without headers before the file
-    reads: int
-    writes: int  #: Number of writes, or 0 if the data was discarded
-    discard: bool  #: True if the kernel discarded the data (MSG_TRUNC)
     usage: Usage  #: Resources used from the first connection to the end of the last
     mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
     options: SocketOptions  #: Options granted by the kernel for the first connection
@@ -103,13 +100,13 @@ def send_file(
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()
     both = ["-j", str(connections), "--header", str(header.header_bytes)]
-    taker = ["sendfile_server", "-p", str(run.port), *both, *run.server_options(network)]
+    taker = ["sendfile_server", "-p", "0", *both, *run.server_options(network)]
     taker += [*short_options(o=receiver.output), *long_options(discard=receiver.discard)]
     sender = ["sendfile_client", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
     sender += long_options(cork=header.cork, leave_corked=header.leave_corked, more=header.more)
     sender += long_options(nodelay=header.nodelay, cache=cache)
     sender += [*short_options(s=block_bytes), network.server.address, os.fspath(path)]
-    sent, received = run_pair(network, taker, sender, run.timeout_s)
+    sent, received = run_pair(network, taker, sender)
     return SendFileResult.from_json({**sent, "receiver": received})
 
 

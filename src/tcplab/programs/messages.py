@@ -29,9 +29,6 @@ class SmallWritesResult(Report):
     system_calls: int  #: System calls of the client's loop
     options: SocketOptions  #: Options granted by the kernel to the client
     tcp_info: TcpInfo  #: The client's connection at the end of the measurement
-    server_usage: Usage  #: Resources used by the server
-    server_system_calls: int  #: System calls of the server's loop
-    server_options: SocketOptions  #: Options granted by the kernel to the server
     server_tcp_info: TcpInfo  #: The server's connection at the end of the measurement
 
     @property
@@ -56,12 +53,12 @@ def small_writes(
     """Send messages with tcp_nodelay_client, each in several writes, and await each reply."""
     run = run or RunOptions.on_one_cpu()
     shape = long_options(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)
-    server = ["tcp_nodelay_server", str(run.port), str(messages), *shape]
+    server = ["tcp_nodelay_server", "0", str(messages), *shape]
     server += run.server_options(network)
     server += long_options(quickack=quickack, log=peer_log)
     client = ["tcp_nodelay_client", network.server.address, "{port}", str(messages), mode, *shape]
     client += [*run.client_options(network), *long_options(log=log)]
-    sent, served = run_pair(network, server, client, run.timeout_s)
+    sent, served = run_pair(network, server, client)
     report = {f"server_{name}": value for name, value in served.items()}
     return SmallWritesResult.from_json({**report, **sent})
 
@@ -110,12 +107,12 @@ def records(
         read_bytes: maximum size of a read of recordsink
     """
     run = run or RunOptions.on_one_cpu()
-    sink = ["recordsink", "-p", str(run.port), "-r", str(read_bytes)]
+    sink = ["recordsink", "-p", "0", "-r", str(read_bytes)]
     sink += [*run.server_options(network), *long_options(quickack=quickack)]
     source = ["recordsource", "-p", "{port}", "-c", str(count), *run.client_options(network)]
     source += long_options(unbuffered=unbuffered, nodelay=nodelay, batch=batch, log=log)
     source += [network.server.address]
-    sent, received = run_pair(network, sink, source, run.timeout_s)
+    sent, received = run_pair(network, sink, source)
     if (sent["records"], sent["bytes"]) != (received["records"], received["bytes"]):
         raise LabError(
             f"recordsource sent {sent['records']} records and {sent['bytes']} bytes, recordsink got"
@@ -140,7 +137,6 @@ class QuotesResult(Report):
     single: bool  #: True if requests and quotes shared a connection
     usage: Usage  #: Resources used by the client
     quotes_per_s: float  #: Quotes over wall time
-    exchange_us: Percentiles  #: Time from one request (or batch) to the next
     system_calls: int  #: System calls of the client's loop
     #: Options granted by the kernel to the client, on the connection for requests
     options: SocketOptions
@@ -168,12 +164,12 @@ def quotes(
     """
     run = run or RunOptions.on_one_cpu()
     both = long_options(single=single, nodelay=nodelay)
-    server = ["quoteserver", "-p", str(run.port), *both, *run.server_options(network)]
+    server = ["quoteserver", "-p", "0", *both, *run.server_options(network)]
     server += long_options(quickack=quickack, log=peer_log)
     client = ["quoteclient", "-p", "{port}", "-c", str(count), *both, *run.client_options(network)]
     client += long_options(batch=batch, log=log)
     client += [network.server.address]
-    asked, served = run_pair(network, server, client, run.timeout_s)
+    asked, served = run_pair(network, server, client)
     return QuotesResult.from_json(
         {**asked, "reads": served["reads"], "server_tcp_info": served["tcp_info"]}
     )

@@ -36,9 +36,7 @@ class RunOptions:
     cpu: int | tuple[int | None, int | None] | None = None
     #: Congestion control of both ends; None for the network's, "" for programs that have none
     congestion: str | None = None
-    port: int = 0  #: Port to listen on, or 0 for a free port
     deadline_s: float = DEADLINE_S  #: Time without progress after which each program gives up
-    timeout_s: float = TIMEOUT_S  #: Time limit of the whole run
 
     @classmethod
     def on_one_cpu(cls, **others: Any) -> Self:
@@ -116,7 +114,7 @@ class Running:
         assert self._process.stdout is not None
         return iter(self._process.stdout)
 
-    def output(self, timeout_s: float) -> str:
+    def output(self, timeout_s: float = TIMEOUT_S) -> str:
         """Wait until the program has ended, and return its standard output."""
         try:
             out, err = self._process.communicate(timeout=timeout_s)
@@ -126,7 +124,7 @@ class Running:
             raise LabError(self._describe(err))
         return out
 
-    def report(self, timeout_s: float) -> dict[str, Any]:
+    def report(self, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
         """Return the JSON object that the program prints last; see :func:`last_object`."""
         try:
             return last_object(self.output(timeout_s))

@@ -28,7 +28,6 @@ _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
 class PatternResult(Report):
     """The report of writepattern on one schedule."""
 
-    schedule: int  #: Index of the schedule among those given
     port: int  #: Port of the sending socket
     mss_bytes: int  #: TCP_MAXSEG at the start
     #: The calls, each with "call", "start_ns", "end_ns", and "bytes" or "value"; "shutdown" is last
@@ -64,7 +63,7 @@ def writepattern_peer(
         read_at_end: read nothing until the sender has shut down
     """
     run = run or RunOptions()
-    argv = ["writepattern_peer", "--port", str(run.port), *run.server_options(network)]
+    argv = ["writepattern_peer", "--port", "0", *run.server_options(network)]
     every, size = reply or (None, None)
     argv += long_options(
         quickack=quickack, reply_every=every, reply_bytes=size, read_at_end=read_at_end
@@ -90,5 +89,5 @@ def write_patterns(
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]
     argv += [*long_options(stagger=stagger_us), network.server.address, *schedules]
     with Running(network.client, argv) as sender:
-        lines = sender.output(run.timeout_s).splitlines()
+        lines = sender.output().splitlines()
     return [PatternResult.from_json(json.loads(line)) for line in lines]

@@ -14,7 +14,7 @@ def chain(pipeline: object, mb_per_s: float, missing: str = "") -> Chain:
     pipeline = PIPELINES[pipeline] if isinstance(pipeline, str) else pipeline
     assert hasattr(pipeline, "commands")
     wall_s = 100 / mb_per_s
-    used = [ChainProcess(name.lower(), 0.1, 0.2, 10, 2, 16_384, None) for name in pipeline.commands]
+    used = [ChainProcess(name.lower(), 0.1, 0.2, 16_384) for name in pipeline.commands]
     run = ChainResult(100_000_000, wall_s, 0.3 * len(used), mb_per_s, used)
     runs = [] if missing else [run]
     return Chain(pipeline, 100, runs, [], missing)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from tcplab.programs import ChainProcess, ChainResult
 def run(key: str, mb_per_s: float, share: float) -> ChainResult:
     wall_s = 100 / mb_per_s
     used = [
-        ChainProcess(name.lower(), 0.1 * share * wall_s, 0.9 * share * wall_s, 10, 2, 16_384, None)
+        ChainProcess(name.lower(), 0.1 * share * wall_s, 0.9 * share * wall_s, 16_384)
         for name in PIPELINES[key].commands
     ]
     cpu_s = sum(process.cpu_s for process in used)

@@ -19,11 +19,9 @@ from tcplab.programs import (
     HeaderOptions,
     ReceiverOptions,
     RunOptions,
-    SinkOptions,
     page_cache,
     pipe_chain,
     quotes,
-    read_log,
     records,
     send_file,
     small_writes,
@@ -68,37 +66,17 @@ CALLS: dict[str, tuple[Callable[[AnyNetwork], Any], dict[str, Any]]] = {
         {"source.bytes": 200_000, "sink.bytes": 200_000}
         | {"source.sndbuf_granted_bytes": 65_536, "sink.rcvbuf_granted_bytes": 65_536},
     ),
-    "tcp_bulk, small segments": (
-        lambda network: tcp_bulk(network, count=200, mss_bytes=500),
-        {"source.options.mss_bytes": pytest.approx(494, abs=6)},
-    ),
-    "tcp_bulk, automatic buffers": (
-        lambda network: tcp_bulk(
-            network,
-            duration_s=0.1,
-            sndbuf_bytes=None,
-            rcvbuf_bytes=None,
-            sink=SinkOptions(discard=True),
-        ),
-        {"sink.discard": True}
-        | {"source.sndbuf_requested_bytes": 0, "sink.rcvbuf_requested_bytes": 0},
-    ),
     "udp_bulk": (
         lambda network: udp_bulk(network, count=150, pace_mbit=20, rcvbuf_bytes=1_000_000),
-        {"source.arrived": 150, "sink.arrived": 150, "sink.sent": 150, "sink.lost": 0}
-        | {"source.pace_mbit": 20, "sink.options.congestion": None},
+        {"sink.arrived": 150, "sink.sent": 150, "sink.lost": 0},
     ),
     "udp_bulk, offloaded": (
         lambda network: udp_bulk(network, count=150, gso=True, gro=True, rcvbuf_bytes=1_000_000),
-        {"source.gso": True, "source.pace_mbit": None},
+        {"source.gso": True},
     ),
     "records": (
         lambda network: records(network, count=100, batch=30),
         {"records": 100, "sends": 4, "batch": 30},
-    ),
-    "records, unbuffered": (
-        lambda network: records(network, count=10, unbuffered=True),
-        {"tcp_info": {"data_segs_out": 10}},
     ),
     "quotes": (
         lambda network: quotes(network, count=10),
@@ -121,22 +99,10 @@ def test_each_call_returns_its_expected_result(network: AnyNetwork, name: str) -
         assert actual == value if not isinstance(value, dict) else value.items() <= actual.items()
 
 
-def test_both_ends_name_each_other_and_write_the_log(network: AnyNetwork, tmp_path: Path) -> None:
-    result = small_writes(network, "cork", 5, writes=3, log=tmp_path / "log")
-    assert result.ms_per_message == pytest.approx(result.usage.wall_s * 1000 / 5)
-    assert 0 < result.message_us.min <= result.message_us.median <= result.message_us.max
-    assert result.options.peer == result.server_options.local
-    assert result.options.local_port == result.server_options.peer_port
-    assert result.server_options.local.startswith(network.server.address)
-    assert len(read_log(tmp_path / "log")) == 5 * 6
-
-
 def test_congestion_control_is_the_networks_unless_given(network: AnyNetwork) -> None:
     few: dict[str, Any] = {"count": 3, "write_bytes": 10}
     pinned = tcp_bulk(network, **few)
     assert pinned.source.options.congestion == network.congestion
-    assert pinned.sink.options.congestion == network.congestion
-    assert small_writes(network, messages=2).options.congestion == network.congestion
     chosen = tcp_bulk(network, run=RunOptions(congestion="reno"), **few)
     assert chosen.source.options.congestion == chosen.sink.options.congestion == "reno"
 
@@ -161,23 +127,6 @@ def test_page_cache_returns_the_cached_share(network: AnyNetwork, some_file: Pat
     assert page_cache(network, some_file, "warm") == 1
 
 
-@pytest.mark.parametrize("splice", [[], ["--splice"]])
-def test_pipe_chain_carries_every_byte(
-    network: AnyNetwork, tmp_path: Path, splice: list[str]
-) -> None:
-    output = tmp_path / "output"
-    size = 3 << 20
-    result = pipe_chain(
-        network,
-        [["head", "-c", str(size), "/dev/zero"], ["netcat", *splice, "{host}", "{port}"]],
-        [["netcat", *splice, "-l", "{port}"], ["cat"]],
-        bytes_expected=size,
-        output=output,
-    )
-    assert output.stat().st_size == result.bytes == size
-    assert result.mb_per_s == pytest.approx(size / result.wall_s / 1e6)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -186,10 +135,7 @@ def test_pipe_chain_carries_every_byte(
             lambda network: tcp_bulk(network, run=RunOptions(congestion="no")),
             "--congestion no (this kernel offers: ",
         ),
-        (lambda network: udp_bulk(network, datagram_bytes=4), "-s: 4 is outside 16 to 65507"),
-        (lambda network: send_file(network, "/none"), "/none: ENOENT: No such file or directory"),
         (lambda network: page_cache(network, "/none"), "/none: ENOENT: No such file or directory"),
-        (lambda network: records(network, log="/no/log"), "--log /no/log: ENOENT"),
         (
             lambda network: pipe_chain(network, [["true"]], [["false"]], bytes_expected=1),
             "'false' failed (exit 1): no message",
@@ -214,22 +160,8 @@ def test_an_interrupted_call_leaves_nothing(lab: Lab) -> None:
     main = threading.main_thread().ident
     threading.Timer(0.5, signal.pthread_kill, [main, signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
-        tcp_bulk(lab, duration_s=60, run=RunOptions(port=9000))
-    assert tcp_bulk(lab, count=10, run=RunOptions(port=9000)).sink.bytes == 14400
-
-
-# ---- losses: the wire and the kernel count the same ----
-
-
-@pytest.mark.needs_lab
-def test_the_wire_has_lost_the_same_datagrams() -> None:
-    with Lab(loss=0.2) as lossy:
-        result = udp_bulk(lossy, count=1000, pace_mbit=50, rcvbuf_bytes=1_000_000)
-        lost = lossy.link.counters()["client->server"]["dropped"]["loss"]
-    # The sink's kernel drops datagrams if the sink has to wait for a processor.
-    on_the_way = result.sink.lost - result.sink.drops
-    assert on_the_way <= lost <= result.sink.lost + result.source.end_markers
-    assert result.sink.lost > 100
+        tcp_bulk(lab, duration_s=60)
+    assert tcp_bulk(lab, count=10).sink.bytes == 14400
 
 
 def udp_counters(host: Host) -> dict[str, int]:

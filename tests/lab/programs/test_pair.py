@@ -48,10 +48,8 @@ def test_the_port_of_the_listener_goes_into_the_other_command(loopback: Loopback
     ("server", "client", "message"),
     [
         ("echo no >&2; exit 3", REPORTS, "sh failed (exit 3): no"),
-        ("exit 0", REPORTS, "sh ended without listening"),
         ("echo hello", REPORTS, "sh printed 'hello' instead of its port"),
         (LISTENS + REPORTS, "echo hello", "sh printed no result (a JSON object, with --json)"),
-        (LISTENS + REPORTS, "echo 5", "sh printed no result (a JSON object, with --json)"),
         (LISTENS + REPORTS, "kill -9 $$", "sh was ended by SIGKILL"),
         (
             LISTENS + "echo full >&2; exit 1",
@@ -133,7 +131,7 @@ def test_a_transfer_is_watched_and_ends_with_its_statement() -> None:
 def test_a_source_sends_to_a_receiver_that_delays_its_acks() -> None:
     with Lab() as lab, writepattern_peer(lab, quickack="off") as port:
         report = tcp_source(lab, port, write_bytes=1000, count=3, nodelay=True)
-    assert (report.bytes, report.writes, report.options.nodelay) == (3000, 3, True)
+    assert (report.bytes, report.options.nodelay) == (3000, True)
 
 
 @pytest.mark.needs_lab

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import json
-import random
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from tests.support.commands import completed
 from tests.support.programs.harness import PATIENCE_S, Programs, last_object
 
 from tcplab.lab import Lab
-from tcplab.programs import SmallWritesMode, await_listener, pipe_chain, small_writes, udp_bulk
+from tcplab.programs import SmallWritesMode, await_listener, small_writes, udp_bulk
 
 Tool = Callable[[str], str]
 
@@ -99,15 +98,6 @@ def test_tshark_sees_the_same_segments(
     assert sum(sizes) - result.tcp_info["bytes_retrans"] == result.bytes == 150
 
 
-def test_tshark_sees_the_same_datagrams(lab: Lab, tool: Tool, tmp_path: Path) -> None:
-    with lab.server.capture() as capture:
-        result = udp_bulk(lab, count=200, datagram_bytes=300, pace_mbit=10)
-    path = capture.save(tmp_path / "capture.pcapng")
-    sizes = tshark(tool, path, f"udp && ip.src == {lab.client.address}", "udp.length")
-    assert collections.Counter(sizes) == {308: 200, 24: result.source.end_markers}
-    assert result.sink.arrived == 200
-
-
 # ---- iperf3: losses ----
 
 
@@ -124,46 +114,3 @@ def test_iperf3_measures_a_similar_loss(tool: Tool) -> None:
     assert theirs["packets"] > 3000
     assert 0.06 < ours.sink.lost / 4000 < 0.15
     assert 0.06 < theirs["lost_packets"] / theirs["packets"] < 0.15
-
-
-# ---- nc: bytes ----
-
-
-@pytest.mark.parametrize("sends", [["nc.openbsd", "-N"], ["netcat"]])
-def test_file_passes_between_our_netcat_and_openbsds(
-    lab: Lab, tool: Tool, tmp_path: Path, sends: list[str]
-) -> None:
-    path, output = tmp_path / "input", tmp_path / "output"
-    path.write_bytes(random.Random(7).randbytes(5_000_000))
-    other = tool("nc.openbsd")
-    listens = other if sends == ["netcat"] else "netcat"
-    pipe_chain(
-        lab,
-        [["cat", str(path)], [*sends, "{host}", "{port}"]],
-        [[listens, "-l", "{port}"]],
-        bytes_expected=5_000_000,
-        output=output,
-    )
-    assert output.read_bytes() == path.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "listens"),
-    [
-        ("nc.openbsd", ["-l"], True),
-        ("nc.openbsd", ["-l", "-p"], True),
-        ("nc.traditional", ["-l"], False),
-        ("nc.traditional", ["-l", "-p"], True),
-    ],
-)
-def test_other_netcats_need_different_arguments_to_listen(
-    lab: Lab, tool: Tool, name: str, arguments: list[str], listens: bool
-) -> None:
-    """The traditional netcat ignores the port in `-l 5001`, and listens on a free port."""
-    with lab.client.start(
-        [tool(name), "-v", "-n", *arguments, "5001"], stderr=subprocess.PIPE
-    ) as nc:
-        assert nc.stderr is not None
-        fields = nc.stderr.readline().split()  # "Listening on 0.0.0.0 5001", "listening on [any] …"
-        nc.kill()
-    assert (fields[3] == "5001") == listens
