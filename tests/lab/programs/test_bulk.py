@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import socket
 import struct
 
-import pytest
-from tests.support.needs import IPV6
 from tests.support.nonempty import each
 from tests.support.programs.harness import PATIENCE_S, Programs, as_text, last_object
 
@@ -35,13 +32,6 @@ def test_tcp_defaults_are_those_of_the_book(programs: Programs) -> None:
         assert report["options"]["congestion"] == "reno"
     assert sent["tcp_info"]["bytes_sent"] >= sent["bytes"]
     assert received["smallest_read_bytes"] <= received["largest_read_bytes"] <= 32768
-    assert received["smallest_read_bytes"] * received["reads"] <= received["bytes"]
-    assert received["largest_read_bytes"] * received["reads"] >= received["bytes"]
-
-
-def test_default_port_is_9000(programs: Programs) -> None:
-    for program in ("tcpsource", "tcpsink", "udpsource", "udpsink"):
-        assert re.search(r"--port PORT .* \(9000\)", programs.run(program, "--help").stdout)
 
 
 def test_automatic_buffers_grow(programs: Programs) -> None:
@@ -53,28 +43,12 @@ def test_automatic_buffers_grow(programs: Programs) -> None:
     assert received["read_bytes"] == 131072
 
 
-def test_a_sink_can_discard_what_it_reads(programs: Programs) -> None:
-    sent, received = programs.pair([*SINK, "-S", "-r", 100_000], [*SOURCE, "-s", 100_000, "-c", 99])
-    assert received["discard"] is True
-    assert sent["bytes"] == received["bytes"] == 9_900_000
-    assert received["largest_read_bytes"] <= 100_000
-
-
-@pytest.mark.parametrize("end", ["source", "sink"])
-def test_a_small_mss_makes_small_segments(programs: Programs, end: str) -> None:
-    option = ["--mss", 536]
-    sink = [*SINK, *(option if end == "sink" else [])]
-    source = [*SOURCE, *(option if end == "source" else []), "-c", 100, "-s", 5360]
-    sent, _received = programs.pair(sink, source)
+def test_a_small_mss_makes_small_segments(programs: Programs) -> None:
+    source = [*SOURCE, "-c", 100, "-s", 5360]
+    sent, _received = programs.pair([*SINK, "--mss", 536], source)
     assert sent["options"]["mss_bytes"] <= 536
     # Offload sends many segments as one packet, but TCP counts them all.
     assert sent["tcp_info"]["segs_out"] >= 1000
-
-
-def test_a_source_can_write_for_a_time(programs: Programs) -> None:
-    sent, received = programs.pair([*SINK], [*SOURCE, "-t", 0.3])
-    assert sent["usage"]["wall_s"] >= 0.3
-    assert sent["bytes"] == received["bytes"] == sent["writes"] * 1440
 
 
 def test_samples_of_tcp_info_come_at_the_interval(programs: Programs) -> None:
@@ -99,7 +73,6 @@ def test_result_is_printed_as_text(programs: Programs) -> None:
         received = as_text(programs.finish(sink).stdout)
     assert (sent["program"], received["program"]) == ("tcpsource", "tcpsink")
     assert (sent["bytes"], sent["writes"], sent["write_bytes"]) == ("7200000", "5000", "1440")
-    assert (sent["sndbuf_requested_bytes"], sent["sndbuf_granted_bytes"]) == ("32768", "65536")
     assert sent["options.peer"] == received["options.local"]
     assert {name for name in sent if name.startswith("tcp_info.")} == {
         "tcp_info.data_segs_out",
@@ -110,19 +83,6 @@ def test_result_is_printed_as_text(programs: Programs) -> None:
     }
     assert received["bytes"] == "7200000"
     assert received["discard"] == "false"
-
-
-def test_source_and_sink_connect_over_ipv4_and_ipv6(programs: Programs) -> None:
-    with programs.listening("tcpsink", "-p", 0, "--json") as (sink, port):
-        programs.run("tcpsource", "-p", port, "-c", 1, "127.0.0.1")
-        assert last_object(programs.finish(sink).stdout)["bytes"] == 1440
-    if not socket.has_ipv6:
-        pytest.skip(IPV6)
-    with programs.listening("tcpsink", "-p", 0, "--json") as (sink, port):
-        if programs.run("tcpsource", "-p", port, "-c", 1, "::1").returncode:
-            pytest.skip(IPV6)
-        report = last_object(programs.finish(sink).stdout)
-    assert report["options"]["local"].startswith("::1 port ")
 
 
 # ---- UDP ----
@@ -157,14 +117,6 @@ def test_offload_makes_fewer_system_calls_of_the_same_datagrams(programs: Progra
     assert received["bytes"] == 150_000
     assert sent["system_calls"] == -(-150 // 64) + sent["end_markers"]
     assert received["reads"] < 150
-
-
-@pytest.mark.parametrize("size", [16, 1472, 65507])
-def test_datagrams_of_each_size_arrive(programs: Programs, size: int) -> None:
-    options = ["-s", size, "-c", 4, "--pace", 20, "-b", 200_000]
-    _sent, received = programs.pair([*UDP_SINK, "-b", 4_000_000], [*UDP_SOURCE, *options])
-    assert received["arrived"] == 4
-    assert received["bytes"] == 4 * size
 
 
 def header(kind: bytes, run: bytes, number: int) -> bytes:

@@ -54,8 +54,7 @@ WRONG_NUMBERS = [
     "-1",
     "abc",
     "99999999999999999999",
-    "1000000000000",
-    *["", "1.5", "1e3", "0x10", "7 "],
+    *["", "1.5", "0x10", "7 "],
 ]
 
 
@@ -86,15 +85,9 @@ def test_a_wrong_number_is_named(
         assert done.stdout == ""
 
 
-def test_a_wrong_number_is_named_with_its_option(programs: Programs) -> None:
-    assert "--writes: " in complaint(programs.run("tcp_nodelay_server", "-w", "0", "0", "1"), 2)
-    assert "-c: " in complaint(programs.run("tcpsource", "-c0", "127.0.0.1"), 2)
-
-
-@pytest.mark.parametrize("option", ["-t", "--interval", "--deadline"])
-def test_a_wrong_decimal_is_named(programs: Programs, option: str) -> None:
+def test_a_wrong_decimal_is_named(programs: Programs) -> None:
     for value in ("-1", "1e12", "abc", "", "nan", "inf", "1s"):
-        line = complaint(programs.run("tcpsource", option, value, "127.0.0.1"), 2)
+        line = complaint(programs.run("tcpsource", "-t", value, "127.0.0.1"), 2)
         assert "is not a number" in line or "is outside" in line
 
 
@@ -102,7 +95,6 @@ def test_a_wrong_decimal_is_named(programs: Programs, option: str) -> None:
 def test_a_wrong_option_is_named(programs: Programs, program: str) -> None:
     for word, message in (
         ("--nonsense", "--nonsense is not an option of this program"),
-        ("-Z", "-Z is not an option of this program"),
         ("--cpu", "--cpu needs a value"),
         ("--json=1", "--json=1 is not an option of this program"),
     ):
@@ -124,28 +116,15 @@ def test_a_missing_argument_is_named(programs: Programs, program: str) -> None:
     ("arguments", "message"),
     [
         (["tcp_nodelay_client", "127.0.0.1", "1", "0"], "N: 0 is outside 1 to 10000000"),
-        (["tcp_nodelay_client", "127.0.0.1", "1", "abc"], "N: 'abc' is not a whole number"),
         (
             ["tcp_nodelay_client", "127.0.0.1", "1", "1", "nagle"],
             "MODE: 'nagle' is not one of default",
         ),
         (["tcp_nodelay_client", "127.0.0.1", "0", "1"], "PORT: 0 is outside 1 to 65535"),
-        (["tcp_nodelay_client", "127.0.0.1", "http", "1"], "PORT: 'http' is not a whole number"),
-        (["tcp_nodelay_server", "65536", "1"], "PORT: 65536 is outside 0 to 65535"),
-        (
-            ["tcp_nodelay_server", "--quickack", "yes", "0", "1"],
-            "'yes' is not one of on, off, always",
-        ),
-        (["udpsource", "-s", "15", "127.0.0.1"], "-s: 15 is outside 16 to 65507"),
         (["udpsource", "--pace", "0", "127.0.0.1"], "--pace: 0 is outside"),
-        (
-            ["sendfile_client", "-m", "ftp", "127.0.0.1", "/etc/passwd"],
-            "not one of read, mmap, sendfile",
-        ),
         (["sendfile_server", "-S", "-o", "x"], "-o and --discard"),
         (["netcat", "127.0.0.1"], "PORT is missing"),
         (["netcat", "-l", "0", "1"], "-l takes PORT alone"),
-        (["pagecache", "--state", "hot", "/etc/passwd"], "'hot' is not one of cold, warm, asis"),
     ],
 )
 def test_a_wrong_value_is_named(programs: Programs, arguments: list[str], message: str) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from tests.support.commands import completed
-from tests.support.ordinary_user import Run
 from tests.support.programs.harness import PATIENCE_S, Programs, complaint, reset, tcp_listener
 
 Meet = Callable[[socket.socket], None]
@@ -22,7 +21,7 @@ ClientWords = Callable[[str, int], list[str]]
 
 #: Clients that send so much that they need a peer that reads.
 SENDERS = ["tcpsource", "recordsource", "sendfile_client", "netcat"]
-CLIENTS = [*SENDERS, "tcp_nodelay_client", "quoteclient", "udpsource"]
+CLIENTS = [*SENDERS, "tcp_nodelay_client", "quoteclient"]
 LISTENERS = ["tcpsink", "recordsink", "sendfile_server", "quoteserver", "tcp_nodelay_server"]
 
 
@@ -70,17 +69,11 @@ def listener_words(program: str) -> list[str]:
 
 @pytest.mark.parametrize("program", CLIENTS)
 def test_a_refusal_is_named(programs: Programs, client_words: ClientWords, program: str) -> None:
-    kind = socket.SOCK_DGRAM if program == "udpsource" else socket.SOCK_STREAM
-    with socket.socket(socket.AF_INET, kind) as held:  # so no other program listens there
+    with socket.socket() as held:  # so no other program listens there
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
-        if program == "udpsource":
-            held.connect(("127.0.0.1", 9))  # it accepts datagrams from there only
         line = complaint(programs.run(*client_words(program, port)), 1)
-    if program == "udpsource":
-        assert line == f"no sink listens on port {port}"
-    else:
-        assert line == f"127.0.0.1 port {port}: ECONNREFUSED: Connection refused"
+    assert line == f"127.0.0.1 port {port}: ECONNREFUSED: Connection refused"
 
 
 @pytest.mark.parametrize("program", CLIENTS)
@@ -91,10 +84,9 @@ def test_unknown_host_is_named(programs: Programs, client_words: ClientWords, pr
     assert complaint(programs.run(*arguments), 1).startswith(f"{host}: ")
 
 
-@pytest.mark.parametrize("program", [*LISTENERS, "udpsink"])
+@pytest.mark.parametrize("program", LISTENERS)
 def test_a_port_in_use_is_named(programs: Programs, program: str) -> None:
-    kind = socket.SOCK_DGRAM if program == "udpsink" else socket.SOCK_STREAM
-    with socket.socket(socket.AF_INET, kind) as taken:
+    with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])
         arguments = [port if word == "0" else word for word in listener_words(program)]
@@ -124,7 +116,6 @@ def test_a_listener_ends_at_its_deadline(programs: Programs, program: str) -> No
         ),
         (["recordsource", "127.0.0.1", "--log", "/no/log"], "--log /no/log: ENOENT: No such file"),
         (["sendfile_client", "127.0.0.1", "/tmp"], "/tmp is not a regular file"),
-        (["sendfile_client", "127.0.0.1", "/no/file"], "/no/file: ENOENT: No such file or dir"),
         (["sendfile_server", "-p", "0", "-o", "/tmp"], ".*EISDIR: Is a directory"),
     ],
 )
@@ -132,24 +123,6 @@ def test_missing_capabilities_of_this_machine_are_named(
     programs: Programs, arguments: list[str], message: str
 ) -> None:
     assert re.match(message, complaint(programs.run(*arguments), 1))
-
-
-def test_forbidden_congestion_control_names_the_allowed_ones(
-    installed: Programs, as_ordinary_user: Run
-) -> None:
-    sysctls = Path("/proc/sys/net/ipv4")
-    available, allowed = (
-        (sysctls / f"tcp_{which}_congestion_control").read_text().split()
-        for which in ("available", "allowed")
-    )
-    if not (forbidden := sorted(set(available) - set(allowed))):
-        pytest.skip(f"every user may choose any of {' '.join(available)} here")
-    command = installed.command("tcpsink", "-p", 0, "--congestion", forbidden[0])
-    done = as_ordinary_user(command)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert f"--congestion {forbidden[0]}: only root may choose it here, others: " in line
-    assert f"sysctl -w net.ipv4.tcp_allowed_congestion_control='{' '.join(allowed)} " in line
 
 
 # ---- a peer that goes away, or does nothing ----
@@ -205,12 +178,6 @@ def test_peer_that_closes_is_reported(
     assert done.stdout == ""
 
 
-def test_quote_server_that_closes_is_reported(programs: Programs) -> None:
-    with peer(read_some_and_close) as port:
-        line = complaint(programs.run("quoteclient", "--single", "-p", port, "127.0.0.1"), 1)
-    assert line == "the server closed the connection after 0 of 200 quotes"
-
-
 @pytest.mark.parametrize("program", [*SENDERS, "tcp_nodelay_client", "quoteclient"])
 def test_peer_that_stops_reading_is_reported(
     programs: Programs,
@@ -221,16 +188,6 @@ def test_peer_that_stops_reading_is_reported(
     with peer(stand_still) as port:
         arguments = [*client_words(program, port), "--deadline", "0.3"]
         line = complaint(programs.run(*arguments, stdin=standard_input), 1)
-    assert "for 0.3 s (--deadline)" in line
-
-
-@pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
-def test_file_receiver_that_stops_reading_is_reported(
-    programs: Programs, large_file: Path, method: str
-) -> None:
-    with peer(stand_still) as port:
-        arguments = ["-m", method, "-p", port, "127.0.0.1", large_file, "--deadline", "0.3"]
-        line = complaint(programs.run("sendfile_client", *arguments), 1)
     assert "for 0.3 s (--deadline)" in line
 
 
@@ -261,13 +218,9 @@ def test_client_that_resets_is_reported(programs: Programs, program: str) -> Non
     ("program", "sent", "message"),
     [
         ("tcp_nodelay_server", b"x" * 45, "after 1 of 10 messages and 15 of 30 bytes"),
-        ("tcp_nodelay_server", b"x" * 301, "the client goes on after 10 messages"),
         ("recordsink", b"\x00\x14\x00\x00\x00\x00", "in the middle of a record or batch"),
-        ("recordsink", b"\x00\x13" + b"x" * 100, "a length of 19 is not from 20 to 100"),
         ("recordsink", b"GET / HTTP/1.1\r\n\r\n", "is the peer a recordsource?"),
-        ("recordsink", b"\x00\x00\x00\x00", "a batch of 0 records is not from 1 to 1000"),
         ("recordsink", b"\x00\x14\x00\x00\x00\x07" + b"x" * 14, "record 7 came where 0 was due"),
-        ("recordsink", b"\x00\x00\x00\x02", "in the middle of a record or batch, after 0"),
         ("quoteserver", b"S000", "in the middle of a request, after 0"),
     ],
 )
@@ -285,18 +238,6 @@ def test_malformed_request_is_reported(
             while connection.recv(4096):
                 pass
         assert message in complaint(programs.finish(process), 1)
-
-
-def test_sink_that_sends_data_is_reported(programs: Programs) -> None:
-    with (
-        tcp_listener() as (listener, port),
-        programs.start("tcpsource", "-p", port, "-c", "1", "127.0.0.1") as process,
-    ):
-        connection, _address = listener.accept()
-        with connection:
-            connection.sendall(b"?")
-            line = complaint(programs.finish(process), 1)
-    assert line == "the sink sent more data than requested"
 
 
 def test_silent_udp_sink_is_reported(programs: Programs) -> None:
@@ -320,37 +261,19 @@ def test_missing_end_marker_is_reported(programs: Programs) -> None:
 # ---- output that cannot be written ----
 
 
-@pytest.mark.parametrize("json", [[], ["--json"]])
-def test_full_disk_for_the_result_is_reported(programs: Programs, json: list[str]) -> None:
+def test_full_disk_for_the_result_is_reported(programs: Programs) -> None:
     with programs.listening("tcpsink", "-p", "0") as (sink, port):
         with Path("/dev/full").open("w") as full:
-            done = programs.run("tcpsource", "-p", port, "127.0.0.1", *json, stdout=full)
+            done = programs.run("tcpsource", "-p", port, "127.0.0.1", stdout=full)
         programs.finish(sink)
     assert complaint(done, 1) == "writing the result: ENOSPC: No space left on device"
 
 
-def test_full_disk_for_the_help_is_reported(programs: Programs) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = programs.run("tcpsource", "--help", stdout=full)
-    assert "ENOSPC" in complaint(done, 1)
-
-
-@pytest.mark.parametrize("program", ["tcpsink", "udpsink"])
-def test_closed_standard_output_is_reported(programs: Programs, program: str) -> None:
-    command = programs.command(program, "-p", "0")
+def test_closed_standard_output_is_reported(programs: Programs) -> None:
+    command = programs.command("tcpsink", "-p", "0")
     done = completed(["sh", "-c", 'exec "$@" >&-', "sh", *command], env=programs.environment)
     assert done.returncode == 1
-    assert done.stderr == f"{program}: standard output is closed, so the result has nowhere to go\n"
-
-
-def test_closed_pipe_for_the_result_is_reported(programs: Programs) -> None:
-    with programs.listening("tcpsink", "-p", "0") as (sink, port):
-        read_end, write_end = os.pipe()
-        os.close(read_end)
-        with os.fdopen(write_end, "w") as gone:
-            done = programs.run("tcpsource", "-p", port, "127.0.0.1", stdout=gone)
-        programs.finish(sink)
-    assert complaint(done, 1) == "writing the result: EPIPE: Broken pipe"
+    assert done.stderr == "tcpsink: standard output is closed, so the result has nowhere to go\n"
 
 
 def test_full_disk_for_the_received_file_is_reported(programs: Programs, large_file: Path) -> None:
@@ -368,7 +291,7 @@ def test_full_disk_for_the_log_is_reported(programs: Programs) -> None:
     assert complaint(done, 1) == "writing the --log file: ENOSPC: No space left on device"
 
 
-@pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
+@pytest.mark.parametrize("method", ["mmap", "sendfile"])
 def test_file_that_shrinks_is_reported(programs: Programs, tmp_path: Path, method: str) -> None:
     path = tmp_path / "shrinking"
     with path.open("wb") as file:
@@ -389,22 +312,19 @@ def test_file_that_shrinks_is_reported(programs: Programs, tmp_path: Path, metho
 # ---- signals ----
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("program", ["tcpsink", "udpsink", "netcat"])
-def test_signal_ends_each_program_without_a_message(
-    programs: Programs, program: str, number: signal.Signals
-) -> None:
+def test_signal_ends_each_program_without_a_message(programs: Programs, program: str) -> None:
     def as_in_a_shell() -> None:  # a child inherits ignored signals (nohup)
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     arguments = ["-v", "-l", "0"] if program == "netcat" else ["-p", "0"]
     with programs.start(program, *arguments, preexec_fn=as_in_a_shell) as process:
         ready = process.stderr if program == "netcat" else process.stdout
         assert ready is not None
         ready.readline()
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         done = programs.finish(process)
-    assert (done.returncode, done.stderr) == (-number, "")
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 def test_stop_and_continue_do_not_fail_a_transfer(programs: Programs) -> None:
