@@ -19,7 +19,7 @@ from tcplab.experiments.quantities import Variant, column, derived, spread
 from tcplab.lab import Host
 from tcplab.programs import udp_bulk
 
-_DATAGRAM_BYTES: Final = 1440  # as udp_bulk sends
+_DATAGRAM_BYTES: Final = 1440  # default size of a datagram of udp_bulk
 
 
 class ReceiveBuffer(Variant):

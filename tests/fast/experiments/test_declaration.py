@@ -72,11 +72,6 @@ def ask(declared: Experiment, line: str) -> dict[str, Any]:
     return arguments
 
 
-def test_option_defaults_are_those_of_the_function(declared: Experiment) -> None:
-    assert ask(declared, "")["rtts_ms"] == (10, 20)
-    assert declared.summary == "Repeat the arguments"
-
-
 def test_options_follow_from_the_types(declared: Experiment) -> None:
     got = ask(
         declared,
@@ -110,7 +105,6 @@ def test_help_has_text_limits_and_default(declared: Experiment) -> None:
         ({"rtts_ms": [0]}, "rtts_ms=0 must be a number from 1 to 500 ms"),
         ({"rtts_ms": []}, "rtts_ms is empty; give at least one of 1 to 500 ms"),
         ({"rtts_ms": [5, 5]}, "rtts_ms: 5 is given twice; once is enough"),
-        ({"runs": 1.5}, "runs=1.5 must be a whole number from 1 to 100"),
         ({"colors": ["blue"]}, "colors 'blue' is not known; use one of red, green"),
     ],
 )
@@ -167,17 +161,13 @@ def test_every_experiment_explains_its_options() -> None:
         ),
         (lambda: cork.measure((1,)), r"writes_bytes=\(1,\) must be 2 to 64"),
         (lambda: cork.measure_scenarios(["write 1, magic"]), "'magic' is not a step; use write N"),
-        (lambda: cork.measure_scenarios(["write"]), "'write' is not a step"),
         (lambda: cork.measure_scenarios(["write 0"]), "value=0 must be"),
         (lambda: cork.measure_scenarios(["cork on, wait 1"]), "writes nothing"),
         (lambda: cork.measure_scenarios(["write 1, wait 6000, cork on"]), "longer than 5000 ms"),
         (lambda: pipes.compose("tape"), "source 'tape' is not known; use one of zeros, piped,"),
-        (lambda: pipes.compose(sender="x"), "sender 'x' is not known; use one of nc, netcat, s"),
-        (lambda: pipes.compose(receiver="x"), "receiver 'x' is not known; use one of null, pv,"),
         (lambda: pipes.compose(block_bytes=1), "block_bytes=1 must be a whole number from 128 to"),
         (lambda: pipes.measure(["fast"]), "variants 'fast' is not known; use one of wire, dd-nc"),
         (lambda: write_patterns.measure([(0,)]), r"pattern \(0,\)"),
-        (lambda: write_patterns.measure([()]), r"pattern \(\)"),
     ],
 )
 def test_bad_values_are_named_before_anything_is_measured(

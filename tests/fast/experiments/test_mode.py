@@ -111,14 +111,6 @@ def test_call_with_a_network_always_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert calls == ["a lab"]
 
 
-def test_an_unknown_mode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "fast")
-    with pytest.raises(
-        ValueError, match="TCPLAB_MODE 'fast' is not known; use one of live, loopback"
-    ):
-        measure()
-
-
 def test_without_namespaces_the_mode_is_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(modes, "_why_no_lab", lambda: "blocked")
     assert modes.mode() == "loopback"

@@ -18,33 +18,9 @@ def leave_in_round(last: int, error: BaseException) -> Rounds:
     return rounds
 
 
-def test_undisturbed_rounds_are_all_done() -> None:
-    with Rounds(3, "test") as rounds:
-        assert list(rounds) == [0, 1, 2]
-    assert rounds.done == 3
-    assert not rounds.interrupted
-
-
-def test_an_interrupted_round_does_not_count() -> None:
-    rounds = leave_in_round(2, KeyboardInterrupt())
-    assert rounds.done == 2
-    assert rounds.interrupted
-
-
 def test_interrupted_before_anything_was_measured() -> None:
     with pytest.raises(KeyboardInterrupt):
         leave_in_round(0, KeyboardInterrupt())
-
-
-def test_other_errors_are_passed_on() -> None:
-    with pytest.raises(OSError, match="gone"):
-        leave_in_round(1, OSError("gone"))
-
-
-def test_progress_is_drawn_only_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    with Rounds(2, "test") as rounds:
-        list(rounds)
-    assert capfd.readouterr() == ("", "")
 
 
 def test_notebook_shows_the_rounds_while_they_run(tmp_path: Path) -> None:
@@ -66,19 +42,6 @@ def test_notebook_shows_the_rounds_while_they_run(tmp_path: Path) -> None:
 def test_no_rounds_at_all_are_refused() -> None:
     with pytest.raises(ValueError, match="0 runs"):
         Rounds(0, "test")
-
-
-def test_every_variant_runs_once_per_round() -> None:
-    calls: list[str] = []
-
-    def measure(name: str) -> int:
-        calls.append(name)
-        return len(calls)
-
-    results, done = in_rounds("test", 2, ["a", "b"], measure)
-    assert calls == ["a", "b", "a", "b"]
-    assert results == {"a": [1, 3], "b": [2, 4]}
-    assert done == {"runs": 2, "interrupted": False}
 
 
 def test_incomplete_round_is_no_result() -> None:

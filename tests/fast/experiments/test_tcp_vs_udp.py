@@ -58,14 +58,6 @@ def test_tcp_to_localhost_needs_fewer_segments_and_is_faster(shown: tcp_vs_udp.T
     assert cpu_s[0] > cpu_s[1]
 
 
-def test_a_datagram_costs_as_much_whatever_its_size(shown: tcp_vs_udp.TcpVsUdp) -> None:
-    small, large = (shown["bsd", "udp", size] for size in (300, 1440))
-    assert (small.bytes_per_segment, large.bytes_per_segment) == (300, 1440)
-    # If the cost depended on bytes, the small datagrams would take a fifth of the time.
-    assert small.row()["wall_s"] > 0.5 * large.row()["wall_s"]
-    assert len(shown.block_table("bsd").rows) == 4
-
-
 def test_no_wire_exceeds_its_rate(shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.TcpVsUdp) -> None:
     for tcp in (shown["sparc", "tcp", 1440], far["router", "tcp", 1440]):
         for run in each(tcp.runs):

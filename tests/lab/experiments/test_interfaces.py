@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tcplab import Lab, LabError, Loopback
+from tcplab import Lab, LabError
 from tcplab.cli import main
 from tcplab.experiments import routes
 from tcplab.experiments.interface_settings import set_mtu
@@ -22,11 +22,6 @@ def test_an_own_address_leads_through_loopback(capsys: pytest.CaptureFixture[str
         "its own address": ("lo", 65_495),
         "the other host": ("eth0", 1460),
     }
-
-
-def test_the_machine_itself_has_one_route() -> None:
-    with Loopback() as network:
-        assert [route.to for route in routes.measure(network).variants] == ["localhost"]
 
 
 @pytest.mark.needs_lab

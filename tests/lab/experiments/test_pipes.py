@@ -16,7 +16,7 @@ from tests.support.nonempty import each
 from tcplab import machine
 from tcplab.errors import LabError
 from tcplab.experiments import page_cache, pipes, recordings, table
-from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
+from tcplab.experiments.files import NO_DISK, file_of
 from tcplab.experiments.pipes.tools import Tools
 from tcplab.lab import Loopback
 from tcplab.models import goodput_mbyte_s
@@ -94,17 +94,6 @@ def test_failed_program_ends_the_chain_soon() -> None:
 
 
 # ---- files ---------------------------------------------------------------------------------------
-
-
-def test_file_goes_into_the_page_cache_step_by_step() -> None:
-    with file_of(4096) as probe:
-        if not can_be_cold(probe):
-            pytest.skip(NO_DISK)
-    written, dropped, quarter, everything, again = page_cache.measure(size_mb=16).variants
-    assert dropped.cached_share <= 0.05
-    assert 0.2 <= quarter.cached_share <= 1
-    assert min(step.cached_share for step in (written, everything, again)) >= 0.95
-    assert again.mb_per_s
 
 
 def test_without_a_disk_its_recording_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from tcplab.experiments import (
     tcp_vs_udp,
     udp_batching,
     udp_receive_buffers,
-    untouched_memory,
 )
 from tcplab.experiments.tcp_vs_udp import networks
 from tcplab.lab import Loopback, Network
@@ -115,15 +114,6 @@ def test_a_batch_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows["udp-gso"]["bytes_per_call"] == rows["tcp-large"]["bytes_per_call"] == 64_800
     assert rows["tcp"]["lost_percent"] is None
     assert recordings.decode(recordings.encode(result)) == result
-
-
-def test_each_block_size_is_sent_written_and_untouched() -> None:
-    sizes = (1440, 1 << 20)
-    result = untouched_memory.measure(sizes, total_mb=4, runs=2)
-    cases = [(size, untouched) for size in sizes for untouched in (False, True)]
-    assert [variant.key for variant in result.variants] == cases
-    assert all(len(variant.cpu_s_per_gb) == 2 for variant in result.variants)
-    assert result.rows()[1]["variant"] == "1,440, untouched"
 
 
 def test_program_leaves_an_untouched_block_alone() -> None:

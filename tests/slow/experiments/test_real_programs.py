@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.experiments import any_command, real_programs
+from tcplab.experiments import real_programs
 
 pytestmark = pytest.mark.needs_lab
 
@@ -34,10 +34,3 @@ def test_redis_pipelining_saves_round_trips(tool: Tool) -> None:
     assert many.commands_per_s > 5 * one.commands_per_s
     for run in each(redis.variants):
         assert run.commands_per_s < 1.05 * run.model_per_s * 40 / (40 - run.pipeline)
-
-
-def test_any_command_measures_curl(tool: Tool) -> None:
-    tool("curl")
-    [run] = any_command.measure(server="python3 {folder}/buffered.py").variants
-    assert run.messages == 12
-    assert [len(part) for part in run.answer()] == [1, 1]
