@@ -28,6 +28,7 @@ _EVENTS: Final[Mapping[str, str | tuple[str, str]]] = {
 class PatternResult(Report):
     """The report of writepattern on one schedule."""
 
+    schedule: int  #: Index of the schedule among those given
     port: int  #: Port of the sending socket
     mss_bytes: int  #: TCP_MAXSEG at the start
     #: The calls, each with "call", "start_ns", "end_ns", and "bytes" or "value"; "shutdown" is last

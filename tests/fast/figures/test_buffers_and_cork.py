@@ -68,7 +68,7 @@ def played(log: list[Event], *sent: tuple[float, int], calls: int = 5) -> cork.P
         offset += size
     rows.sort(key=lambda entry: int(entry["time_ns"]))
     segments = capture(rows)
-    result = PatternResult(40000, 1448, ())
+    result = PatternResult(0, 40000, 1448, ())
     exchange = Exchange(result, log, segments, peer_segments=segments, options=OPTIONS)
     return cork.Played(calls, exchange)
 
