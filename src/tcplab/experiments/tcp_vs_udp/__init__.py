@@ -21,24 +21,18 @@ from tcplab.experiments.tcp_vs_udp.networks import (
     ROUTER_QUEUE_PACKETS,
     WIRE_MBIT,
     Networks,
-    Run,
 )
-from tcplab.experiments.tcp_vs_udp.published import (
+from tcplab.experiments.tcp_vs_udp.result import (
     PUBLISHED,
     PUBLISHED_COUNT,
-    Key,
     Protocol,
-    Published,
+    Run,
     Server,
+    TableRow,
+    TcpVsUdp,
 )
-from tcplab.experiments.tcp_vs_udp.result import TableRow, TcpVsUdp
 
-__all__ = ["PUBLISHED", "Key", "Protocol", "Published", "Run", "Server", "TableRow", "TcpVsUdp"]
-__all__ += ["PROTOCOLS", "PUBLISHED_COUNT", "SERVERS", "WRITE_BYTES", "measure"]
-
-SERVERS: Final[tuple[Server, ...]] = get_args(Server)
-PROTOCOLS: Final[tuple[Protocol, ...]] = get_args(Protocol)
-WRITE_BYTES: Final = (1440, 300)
+__all__ = ["PUBLISHED", "PUBLISHED_COUNT", "Run", "TableRow", "TcpVsUdp", "measure"]
 
 _TCP_BUFFERS_BYTES: Final = 32 * 1024
 #: The slow link is measured once in this many rounds, because 5000 blocks take six seconds there
@@ -52,10 +46,10 @@ def measure(
     runs: Annotated[
         int, Between(1, 10_000), "measurements per row, or a tenth of them for sparc"
     ] = 50,
-    servers: Sequence[Server] = SERVERS,
+    servers: Sequence[Server] = get_args(Server),
     # A datagram carries its number (16 bytes) and must fit into an IP packet.
-    write_bytes: Annotated[Sequence[int], Between(16, 65_507, "bytes")] = WRITE_BYTES,
-    protocols: Annotated[Sequence[Protocol], "protocols to compare"] = PROTOCOLS,
+    write_bytes: Annotated[Sequence[int], Between(16, 65_507, "bytes")] = (1440, 300),
+    protocols: Annotated[Sequence[Protocol], "protocols to compare"] = get_args(Protocol),
     count: Annotated[int | None, Between(1, 1_000_000)] = None,
     offload: bool = False,
     tcp_buffers_bytes: Annotated[int | None, Between(1, 1 << 30, "bytes")] = _TCP_BUFFERS_BYTES,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tcplab.experiments.interface_settings import put_token_bucket, set_mtu, set_offload
 from tcplab.experiments.lab_loopback import LabLoopback
-from tcplab.experiments.tcp_vs_udp.published import Key, Protocol
+from tcplab.experiments.tcp_vs_udp.result import Key, Protocol, Run
 from tcplab.lab import Host, Lab, Network
 from tcplab.models import Encapsulation, mss_bytes
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
@@ -23,21 +22,6 @@ ROUTER_QUEUE_PACKETS: Final = 50
 #: Length of the card's queue. As with a real card (txqueuelen), it holds more than a default send
 #: buffer, so that nothing is lost.
 _CARD_QUEUE: Final = "1200ms"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The measurements of one run of source and sink."""
-
-    wall_s: float  #: time until the sink has read everything (TCP), or until the last send (UDP)
-    user_s: float  #: user time of the source
-    system_s: float  #: system time of the source
-    sent_mb_per_s: float  #: bytes sent, divided by wall_s, as published
-    arrived_mb_per_s: float  #: bytes that arrived, divided by the sink's time
-    lost: int | None  #: number of datagrams that were lost, or None for TCP
-    drops: int | None  #: datagrams dropped by a full receive buffer, or None for TCP
-    data_segments: int  #: segments or datagrams with data that the source's kernel sent
-    retransmissions: int | None  #: number of retransmissions, or None for UDP
 
 
 class Networks:

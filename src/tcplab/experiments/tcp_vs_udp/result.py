@@ -1,133 +1,162 @@
-"""Define the result of tcp-vs-udp, with all runs of each row and the published figures."""
+"""Define the result of tcp-vs-udp: all runs of each row, next to those of the book.
+
+The book is J. Snader, Effective TCP/IP Programming, with its tables 2.2 and 2.3.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
-from tcplab.experiments import Result, Variant
-from tcplab.experiments.quantities import spread_cells
-from tcplab.experiments.tcp_vs_udp.networks import Run
-from tcplab.experiments.tcp_vs_udp.published import PUBLISHED, PUBLISHED_COUNT, Protocol, Server
-from tcplab.tables import Column, Table
+from tcplab.experiments import Result, Variant, column, computed
+from tcplab.tables import Table
+
+Server = Literal["bsd", "localhost", "sparc", "router"]
+Protocol = Literal["tcp", "udp"]
+Key = tuple[Server, Protocol, int]  #: server, protocol, bytes per block
+
+PUBLISHED_COUNT: Final = 5000  # blocks in a run
 
 
-class TableRow(Variant, key=("server", "protocol", "write_bytes")):
-    """All runs of one row of the tables."""
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A row of the published tables, the mean of 50 runs of 5000 blocks."""
 
-    server: Server
-    protocol: Protocol
-    write_bytes: int  #: size of a block, which is one write or one datagram
-    count: int  #: number of blocks in a run
-    runs: Sequence[Run]
-
-    def _median(self, name: str) -> float:
-        return float(statistics.median(getattr(run, name) for run in self.runs))
-
-    @property
-    def mb_per_s(self) -> float:
-        return self._median("sent_mb_per_s")
+    wall_s: float
+    user_s: float
+    system_s: float
+    mb_per_s: float  #: bytes sent, divided by wall_s
+    lost: int | None = None  #: number of lost datagrams out of 5000, or None for TCP
 
     @property
-    def arrived_mb_per_s(self) -> float:
-        return self._median("arrived_mb_per_s")
+    def lost_percent(self) -> float | None:
+        return None if self.lost is None else 100 * self.lost / PUBLISHED_COUNT
 
     @property
     def blocks_per_s(self) -> float:
-        return self.mb_per_s * 1e6 / self.write_bytes
+        return PUBLISHED_COUNT / self.wall_s
 
     @property
-    def cpu_us_per_block(self) -> float:
-        """CPU time of the source per block, which a busy machine changes less than wall time."""
-        times_s = [run.user_s + run.system_s for run in self.runs]
-        return 1e6 * statistics.median(times_s) / self.count
+    def arrived_mb_per_s(self) -> float:
+        return self.mb_per_s * (1 - (self.lost or 0) / PUBLISHED_COUNT)
+
+
+#: Tables 2.2 and 2.3, complete.
+PUBLISHED: Final[Mapping[tuple[str, str, int], Published]] = {
+    ("bsd", "tcp", 1440): Published(2.88, 0.0292, 1.4198, 2.5),
+    ("localhost", "tcp", 1440): Published(0.9558, 0.0096, 0.6316, 7.53),
+    ("sparc", "tcp", 1440): Published(7.1882, 0.016, 1.6226, 1.002),
+    ("bsd", "udp", 1440): Published(1.9618, 0.0316, 1.1934, 3.67, 336),
+    ("localhost", "udp", 1440): Published(1.9748, 0.031, 1.1906, 3.646, 272),
+    ("sparc", "udp", 1440): Published(5.8284, 0.0564, 0.844, 1.235, 440),
+    ("bsd", "tcp", 300): Published(1.059, 0.0124, 0.445, 1.416),
+    ("sparc", "tcp", 300): Published(1.5552, 0.0084, 1.2442, 0.965),
+    ("bsd", "udp", 300): Published(1.6324, 0.0324, 0.9998, 0.919, 212),
+    ("sparc", "udp", 300): Published(1.9118, 0.0278, 1.4352, 0.785, 306),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The measurements of one run of source and sink."""
+
+    wall_s: float  #: time until the sink has read everything (TCP), or until the last send (UDP)
+    user_s: float  #: user time of the source
+    system_s: float  #: system time of the source
+    sent_mb_per_s: float  #: bytes sent, divided by wall_s, as published
+    arrived_mb_per_s: float  #: bytes that arrived, divided by the sink's time
+    lost: int | None  #: number of datagrams that were lost, or None for TCP
+    drops: int | None  #: datagrams dropped by a full receive buffer, or None for TCP
+    data_segments: int  #: segments or datagrams with data that the source's kernel sent
+    retransmissions: int | None  #: number of retransmissions, or None for UDP
+
+
+def _median(name: str) -> Any:
+    return lambda row: float(statistics.median(getattr(run, name) for run in row.runs))
+
+
+def _scaled_mean(name: str) -> Any:
+    """Scale to 5000 blocks. The kernel measures CPU time coarsely, so a mean is most exact."""
+    return lambda row: (
+        statistics.fmean(getattr(run, name) for run in row.runs) * PUBLISHED_COUNT / row.count
+    )
+
+
+def _published(name: str) -> Any:
+    return lambda row: getattr(PUBLISHED.get(row.key), name, None)
+
+
+class TableRow(
+    Variant,
+    key=("server", "protocol", "write_bytes"),
+    label="{0.server} {0.protocol} {0.write_bytes}",
+):
+    """All runs of one row of the tables. Times with a column are scaled to 5000 blocks."""
+
+    server: Server = column("server", is_setting=True)
+    protocol: Protocol = column("protocol", show=str.upper)
+    write_bytes: int = column("block (bytes)", "d")  #: size of a block, one write or one datagram
+    count: int  #: number of blocks in a run
+    runs: Sequence[Run] = column(show=len)
+
+    wall_s = computed(
+        lambda row: _median("wall_s")(row) * PUBLISHED_COUNT / row.count, "elapsed (s)", ".4f"
+    )
+    published_wall_s = computed(_published("wall_s"), "published", ".4f")
+    user_s = computed(_scaled_mean("user_s"), "user (s)", ".4f")
+    published_user_s = computed(_published("user_s"), "published", ".4f")
+    system_s = computed(_scaled_mean("system_s"), "system (s)", ".4f")
+    published_system_s = computed(_published("system_s"), "published", ".4f")
+    mb_per_s_min = computed(
+        lambda row: min(run.sent_mb_per_s for run in row.runs), "MB/s min", ".4g"
+    )
+    mb_per_s = computed(_median("sent_mb_per_s"), "MB/s", ".4g")
+    mb_per_s_max = computed(
+        lambda row: max(run.sent_mb_per_s for run in row.runs), "MB/s max", ".4g"
+    )
+    published_mb_per_s = computed(_published("mb_per_s"), "published", ".4g")
+    arrived_mb_per_s = computed(_median("arrived_mb_per_s"), "arrived (MB/s)", ".4g")
+    blocks_per_s = computed(lambda row: row.mb_per_s * 1e6 / row.write_bytes, "blocks/s", ",.0f")
+    published_blocks_per_s = computed(_published("blocks_per_s"), "published", ",.0f")
+    bytes_per_segment = computed(
+        lambda row: row.write_bytes * row.count / _median("data_segments")(row),
+        "bytes/segment",
+        ".0f",
+    )
+    #: CPU time of the source per block, which a busy machine changes less than wall time.
+    cpu_us_per_block = computed(
+        lambda row: (
+            1e6 * statistics.median(run.user_s + run.system_s for run in row.runs) / row.count
+        ),
+        "source's CPU (µs/block)",
+        ".2f",
+    )
+    lost_percent_min = computed(lambda row: min(row.lost, default=None), "lost (%) min", ".1f")
+    lost_percent = computed(
+        lambda row: statistics.median(row.lost) if row.lost else None, "lost (%)", ".1f"
+    )
+    lost_percent_max = computed(lambda row: max(row.lost, default=None), "lost (%) max", ".1f")
+    published_lost_percent = computed(_published("lost_percent"), "published", ".1f")
+    retransmissions = computed(
+        lambda row: _median("retransmissions")(row) if row.protocol == "tcp" else None,
+        "retransmissions",
+        ".0f",
+    )
 
     @property
-    def bytes_per_segment(self) -> float:
-        return self.write_bytes * self.count / self._median("data_segments")
-
-    @property
-    def lost_percent(self) -> Sequence[float] | None:
-        """The percentage of datagrams lost in each run, or None for TCP, which resends data."""
-        if self.protocol == "tcp":
-            return None
-        return [100 * (run.lost or 0) / self.count for run in self.runs]
-
-    @property
-    def retransmissions(self) -> float | None:
-        again = [run.retransmissions for run in self.runs if run.retransmissions is not None]
-        return statistics.median(again) if again else None
-
-    def row(self) -> dict[str, Any]:
-        """Return a row of plain data. Times scaled to 5000 blocks have keys that end in _5000."""
-        lost = self.lost_percent
-        published = PUBLISHED.get(self.key)
-        seconds = {
-            "wall_s": self._median("wall_s"),
-            # The kernel measures CPU time coarsely, so a mean is more exact than a median.
-            "user_s": statistics.fmean(run.user_s for run in self.runs),
-            "system_s": statistics.fmean(run.system_s for run in self.runs),
-        }
-        return {
-            "variant": f"{self.server} {self.protocol} {self.write_bytes}",
-            "server": self.server,
-            "protocol": self.protocol.upper(),
-            "write_bytes": self.write_bytes,
-            "count": self.count,
-            "runs": len(self.runs),
-            **seconds,
-            **{
-                f"{key}_5000": value * PUBLISHED_COUNT / self.count
-                for key, value in seconds.items()
-            },
-            "published_wall_s": published and published.wall_s,
-            "published_user_s": published and published.user_s,
-            "published_system_s": published and published.system_s,
-            **spread_cells("mb_per_s", [run.sent_mb_per_s for run in self.runs]),
-            "published_mb_per_s": published and published.mb_per_s,
-            "blocks_per_s": self.blocks_per_s,
-            "cpu_us_per_block": self.cpu_us_per_block,
-            "published_blocks_per_s": published and published.mb_per_s * 1e6 / self.write_bytes,
-            "arrived_mb_per_s": self.arrived_mb_per_s,
-            "bytes_per_segment": self.bytes_per_segment,
-            **(spread_cells("lost_percent", lost) if lost else {}),
-            "retransmissions": self.retransmissions,
-            "published_lost_percent": published and published.lost_percent,
-            "published_lost": published and published.lost,
-        }
+    def lost(self) -> list[float]:
+        """The percentage of datagrams lost in each run; empty for TCP, which resends data."""
+        return [100 * run.lost / self.count for run in self.runs if run.lost is not None]
 
 
 class TcpVsUdp(Result[TableRow]):
     """The rows of both tables. The key is (server, protocol, bytes per block)."""
 
-    columns: ClassVar[Sequence[Column]] = (
-        Column("protocol", "protocol"),
-        Column("write_bytes", "block (bytes)", "d"),
-        Column("server", "server", is_setting=True),
-        Column("wall_s_5000", "elapsed (s)", ".4f"),
-        Column("published_wall_s", "published", ".4f"),
-        Column("user_s_5000", "user (s)", ".4f"),
-        Column("published_user_s", "published", ".4f"),
-        Column("system_s_5000", "system (s)", ".4f"),
-        Column("published_system_s", "published", ".4f"),
-        Column("mb_per_s_min", "MB/s min", ".4g"),
-        Column("mb_per_s", "MB/s", ".4g"),
-        Column("mb_per_s_max", "max", ".4g"),
-        Column("published_mb_per_s", "published", ".4g"),
-        Column("arrived_mb_per_s", "arrived (MB/s)", ".4g"),
-        Column("bytes_per_segment", "bytes/segment", ".0f"),
-        Column("lost_percent_min", "lost (%) min", ".1f"),
-        Column("lost_percent", "median", ".1f"),
-        Column("lost_percent_max", "max", ".1f"),
-        Column("published_lost_percent", "published", ".1f"),
-        Column("retransmissions", "retransmissions", ".0f"),
-    )
-
     def ratio(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
         """Return the median rate of one row divided by that of another."""
-        return self[over].mb_per_s / self[under].mb_per_s
+        return float(self[over].mb_per_s / self[under].mb_per_s)
 
     def ratios(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> list[float]:
         """Return the rate of one row divided by that of another in each round."""
@@ -136,16 +165,15 @@ class TcpVsUdp(Result[TableRow]):
 
     def published_table(self, write_bytes: int) -> Table:
         """Return the rows of one block size, scaled to 5000 blocks, next to the published ones."""
-        keys = """protocol server wall_s_5000 published_wall_s user_s_5000 published_user_s
-            system_s_5000 published_system_s mb_per_s published_mb_per_s lost_percent
-            published_lost_percent"""
-        return self._of_size(write_bytes, keys.split())
+        keys = """protocol server wall_s published_wall_s user_s published_user_s system_s
+            published_system_s mb_per_s published_mb_per_s lost_percent published_lost_percent"""
+        return self._of_size(write_bytes, keys)
 
     def spread_table(self, write_bytes: int) -> Table:
         """Return the rows of one block size with the spread over the runs and the arrival rate."""
         keys = """protocol server mb_per_s_min mb_per_s mb_per_s_max arrived_mb_per_s
             bytes_per_segment lost_percent_min lost_percent lost_percent_max retransmissions"""
-        return self._of_size(write_bytes, keys.split())
+        return self._of_size(write_bytes, keys)
 
     def block_table(self, server: Server) -> Table:
         """Return a table of rate and CPU time by protocol and block size for one server."""
@@ -153,9 +181,9 @@ class TcpVsUdp(Result[TableRow]):
             bytes_per_segment cpu_us_per_block"""
         chosen = [row for row in self.variants if row.server == server]
         chosen.sort(key=lambda row: (row.protocol, row.write_bytes))
-        return self._part(chosen, keys.split(), f"To {server}")
+        return self._part(chosen, keys, f"To {server}")
 
-    def _of_size(self, write_bytes: int, keys: Sequence[str]) -> Table:
+    def _of_size(self, write_bytes: int, keys: str) -> Table:
         chosen = [row for row in self.variants if row.write_bytes == write_bytes]
         numbers = {len(row.runs) for row in self.variants}
         runs = f"{max(numbers, default=0)} runs"
@@ -164,21 +192,7 @@ class TcpVsUdp(Result[TableRow]):
         caption = f"Blocks of {write_bytes} bytes, {runs}; published: 50 runs"
         return self._part(chosen, keys, caption)
 
-    def _part(self, chosen: Sequence[TableRow], keys: Sequence[str], caption: str) -> Table:
-        """Return a table of these rows and columns, with headings that are clear on their own."""
-        alone = {
-            "mb_per_s_max": "MB/s max",
-            "arrived_mb_per_s": "arrived (MB/s)",
-            "lost_percent": "lost (%)",
-            "lost_percent_max": "lost (%) max",
-        }
-        known = {column.key: column for column in (*self.columns, *_BLOCK_COLUMNS)}
-        columns = [replace(known[key], heading=alone.get(key, known[key].heading)) for key in keys]
-        return Table(columns, [row.row() for row in chosen], caption)
-
-
-_BLOCK_COLUMNS: Final = (
-    Column("blocks_per_s", "blocks/s", ",.0f"),
-    Column("published_blocks_per_s", "published", ",.0f"),
-    Column("cpu_us_per_block", "source's CPU (µs/block)", ".2f"),
-)
+    def _part(self, chosen: Sequence[TableRow], keys: str, caption: str) -> Table:
+        known = {column.key: column for column in self.columns}
+        rows = [row.row() for row in chosen]
+        return Table([known[key] for key in keys.split()], rows, caption)
