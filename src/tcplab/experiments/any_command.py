@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -22,7 +22,6 @@ from tcplab.explain.recording import record_in_lab
 from tcplab.explain.shares import requests
 from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder
-from tcplab.programs import CallLog
 from tcplab.segments import SegmentArray
 from tcplab.tables import run_lengths
 from tcplab.timeline import Reason, Timeline
@@ -60,36 +59,15 @@ class Packets:
     segments: SegmentArray
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The calls and packets recorded in one run, from which it can be explained."""
-
-    client: CallLog
-    server: CallLog | None
-    near: Packets
-    far: Packets
-    span_ns: tuple[int, int]
-    rate_mbit: float | None
-    notes: Sequence[str]
-    output: str
-
-    def explanation(self) -> Explanation:
-        """Explain how the client spent its time."""
-        near: Any = self.near  # Recorded declares captures, but only their segments are used
-        far: Any = self.far
-        times = (self.span_ns, self.rate_mbit, list(self.notes), self.output)
-        return explained(Recorded(self.client, self.server, near, far, *times))
-
-
 class Explained(Variant):
     """One run of a client and its server, with counts summed over all connections."""
 
     case: str = column("run")  #: the client's command, or what differs from other runs
-    evidence: Evidence
+    evidence: Recorded  #: the calls and packets; of the captures, only the segments
 
     @cached_property
     def explanation(self) -> Explanation:
-        return self.evidence.explanation()
+        return explained(self.evidence)
 
     def timelines(self, side: str) -> list[Timeline]:
         """Return one side's timelines, one per connection on which it sent data."""
@@ -237,11 +215,11 @@ def run_command(
     assert recorded.near is not None
     assert recorded.far is not None
     with recorded.near, recorded.far:
-        near, far = Packets(recorded.near.segments), Packets(recorded.far.segments)
+        near: Any = Packets(recorded.near.segments)
+        far: Any = Packets(recorded.far.segments)
     if not len(near.segments) and recorded.notes:
         raise LabError(recorded.notes[0])
-    times = (recorded.span_ns, recorded.rate_mbit, recorded.notes, recorded.output)
-    return Explained(case, Evidence(recorded.client, recorded.server, near, far, *times))
+    return Explained(case, replace(recorded, near=near, far=far))
 
 
 def _placed(words: Sequence[str], folder: str) -> list[str]:

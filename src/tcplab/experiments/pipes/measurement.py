@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Final
 
-from tcplab import checks
+from tcplab import checks, machine
 from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.mode import mode
 from tcplab.experiments.parameters import Runs
-from tcplab.experiments.pipes.pipelines import PIPELINES, Pipeline
+from tcplab.experiments.pipes.pipelines import PIPELINES, Pipeline, Words
 from tcplab.experiments.pipes.result import Chain, Pipes
-from tcplab.experiments.pipes.tools import Tools
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Lab, Network
 from tcplab.programs import ChainResult, page_cache, pipe_chain
@@ -53,7 +53,7 @@ def measure(
     """
     sizes_mb = {_pipeline(variant): size_mb for variant in variants}
     sizes_mb |= {pipeline: wire_size_mb for pipeline in sizes_mb if pipeline.wire}
-    tools = Tools()
+    nc = _openbsd_nc()
     with ExitStack() as stack:
         networks: dict[bool, Network] = {False: stack.enter_context(open_loopback())}
         wire = None
@@ -65,16 +65,14 @@ def measure(
         if any(pipeline.cache != "made" for pipeline in sizes_mb):
             file = stack.enter_context(file_of(size_mb * 1_000_000))
         missing = {
-            pipeline: tools.lacking(pipeline) or _why_not(pipeline, networks, file)
+            pipeline: _lacking(pipeline, nc) or _why_not(pipeline, networks, file)
             for pipeline in sizes_mb
         }
         results, done = in_rounds(
             "pipes",
             runs,
             [pipeline for pipeline in sizes_mb if not missing[pipeline]],
-            lambda pipeline: _run(
-                networks[pipeline.wire], tools, pipeline, sizes_mb[pipeline], file
-            ),
+            lambda pipeline: _run(networks[pipeline.wire], nc, pipeline, sizes_mb[pipeline], file),
         )
         chains = []
         for pipeline, size in sizes_mb.items():
@@ -83,8 +81,29 @@ def measure(
             done_runs = [result for result, _share in measured]
             chains.append(Chain(pipeline, size, done_runs, shares, missing[pipeline]))
         link = dict(wire.link.parameters) if wire else None
-        programs = tools.versions()
-        return Pipes(chains, provenance(networks[False], wire=link, programs=programs, **done))
+        return Pipes(chains, provenance(networks[False], wire=link, **done))
+
+
+def _openbsd_nc() -> str:
+    """Return the name of OpenBSD's netcat, which Chen Shuo uses, or "" if it is not installed."""
+    if machine.find("nc.openbsd"):
+        return "nc.openbsd"
+    if not machine.find("nc"):
+        return ""
+    manual = subprocess.run(["nc", "-h"], capture_output=True, text=True, check=False)
+    return "nc" if "OpenBSD" in manual.stdout + manual.stderr else ""
+
+
+def _lacking(pipeline: Pipeline, nc: str) -> str:
+    if "nc" in pipeline.commands and not nc:
+        return machine.lacking("nc") or machine.lacking("nc.openbsd")
+    return machine.lacking(*pipeline.commands)
+
+
+def _filled(words: Words, nc: str, size_mb: int) -> list[str]:
+    """Return a command for pipe_chain, with the size and this machine's nc filled in."""
+    first = nc if words[0] == "nc" and nc else words[0]
+    return [first, *(word.replace("{size}", str(size_mb)) for word in words[1:])]
 
 
 def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | None) -> str:
@@ -96,7 +115,7 @@ def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | 
 
 
 def _run(
-    network: Network, tools: Tools, pipeline: Pipeline, size_mb: int, file: Path | None
+    network: Network, nc: str, pipeline: Pipeline, size_mb: int, file: Path | None
 ) -> tuple[ChainResult, float | None]:
     """Run a pipeline; return its result, and the file's share in the page cache before the run."""
     source, share = None, None
@@ -104,8 +123,8 @@ def _run(
         source, share = file, page_cache(network, file, pipeline.cache)
     result = pipe_chain(
         network,
-        [tools.words(words, size_mb) for words in pipeline.sending],
-        [tools.words(words, size_mb) for words in pipeline.receiving],
+        [_filled(words, nc, size_mb) for words in pipeline.sending],
+        [_filled(words, nc, size_mb) for words in pipeline.receiving],
         bytes_expected=size_mb * 1_000_000,
         source=source,
         timeout_s=TIMEOUT_S,
