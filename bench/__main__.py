@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench import capture, explain, lab, peers, programs, reading, report, wire
+from bench import capture, explain, lab, peers, programs, report, wire
 from bench.rounds import DISTURBED, Others, Rules, say
 
 from tcplab.errors import LabError
@@ -32,7 +32,6 @@ PARTS: Final[dict[str, Callable[[Rules], report.Part]]] = {
     "lab": lab.measure,
     "wire": wire.measure,
     "capture": capture.measure,
-    "reading": reading.measure,
     "explain": explain.measure,
 }
 

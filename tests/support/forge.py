@@ -36,17 +36,14 @@ def pcap(
     nanoseconds: bool = False,
     link_type: int = ETHERNET,
     snaplen: int = 262144,
-    kuznetzov: bool = False,
 ) -> bytes:
-    magic = 0xA1B2CD34 if kuznetzov else 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
+    magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snaplen, link_type)]
     unit = 1 if nanoseconds else 1000
     for frame in frames:
         seconds, rest = divmod(frame.time_ns, 10**9)
         parts.append(struct.pack(order + "II", seconds, rest // unit))
         parts.append(struct.pack(order + "II", len(frame.data), frame.length))
-        if kuznetzov:
-            parts.append(struct.pack(order + "IHBB", 0, 0, 0, 0))
         parts.append(frame.data)
     return b"".join(parts)
 
@@ -74,7 +71,6 @@ def interface(
     link_type: int = ETHERNET,
     snaplen: int = 0,
     resolution: int | None = 9,
-    offset_s: int | None = None,
     name: str = "",
 ) -> bytes:
     options = b""
@@ -82,8 +78,6 @@ def interface(
         options += option(order, 2, name.encode())
     if resolution is not None:
         options += option(order, 9, bytes([resolution]))
-    if offset_s is not None:
-        options += option(order, 14, struct.pack(order + "q", offset_s))
     if options:
         options += option(order, 0, b"")
     return block(order, 1, struct.pack(order + "HHI", link_type, 0, snaplen) + options)
@@ -104,25 +98,6 @@ def enhanced(frame: Frame, order: str = "<", ticks: int | None = None) -> bytes:
     if frame.flags is not None:
         body += option(order, 2, struct.pack(order + "I", frame.flags)) + option(order, 0, b"")
     return block(order, 6, body)
-
-
-def simple(frame: Frame, order: str = "<") -> bytes:
-    return block(order, 3, struct.pack(order + "I", frame.length) + frame.data)
-
-
-def obsolete(frame: Frame, order: str = "<") -> bytes:
-    """Return an obsolete packet block, the predecessor of the enhanced one."""
-    ticks = frame.time_ns
-    body = struct.pack(
-        order + "HHIIII",
-        frame.interface,
-        0,
-        ticks >> 32,
-        ticks & 0xFFFFFFFF,
-        len(frame.data),
-        frame.length,
-    )
-    return block(order, 2, body + frame.data)
 
 
 def statistics(
@@ -164,7 +139,6 @@ class Talk:
         self.time_ns = 1_700_000_000 * 10**9
         self.step_ns = step_ns
         self.frames: list[Frame] = []
-        self.link: Any = None  # a scapy layer to put under the IP header instead of Ethernet
 
     def segment(
         self,
@@ -199,7 +173,7 @@ class Talk:
             options=list(options),
         )
         link = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-        packet = (self.link if self.link is not None else link) / ip / tcp / (b"x" * size)
+        packet = link / ip / tcp / (b"x" * size)
         self.frames.append(Frame(bytes(packet), self.time_ns))
 
     def handshake(self, *, options: tuple[Sequence[Any], Sequence[Any]] = ((), ())) -> None:

@@ -128,7 +128,7 @@ def q3(submission: Submission) -> Verdict:
 def _found_in(capture: Stored) -> dict[str, Any]:
     """Return the correct answers for a capture, including the cause that it was recorded for."""
     packets = capture.packets()
-    data = packets.data.tobytes()
+    data = packets.data
     came = []
     for offset in packets.offset:
         kind, _, value = HEADER.unpack_from(data, int(offset) + PAYLOAD_AT)

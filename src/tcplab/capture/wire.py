@@ -50,7 +50,6 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
     report the queue, so queue_packets and queue_bytes are -1 in its row.
     """
     table = capture.table
-    data = table.data.tobytes()
     rows = []
     places = zip(
         table.offset.tolist(),
@@ -61,7 +60,7 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
     )
     for offset, kept, interface, time_ns in places:
         # The packet is padded to four bytes, and the comment is the first option after it.
-        match = _COMMENT.match(data, offset + (kept + 3 & ~3) + 4)
+        match = _COMMENT.match(table.data, offset + (kept + 3 & ~3) + 4)
         if match is None:
             continue
         way, reason, marked, packets, size, late = match.groups()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict
 from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
@@ -21,7 +23,6 @@ def segments(
     *,
     connection: Annotated[int | None, Spelled(int, "N")] = None,
     summary: bool = False,
-    csv: bool = False,
     json: bool = False,
 ) -> int:
     """List the TCP and UDP segments of a capture file (pcap or pcapng), one per line.
@@ -30,28 +31,23 @@ def segments(
         file: the capture to read.
         connection: show only connection N; the first is 0.
         summary: show connections, sizes, share of headers and retransmissions instead.
-        csv: print all columns as CSV with a header line.
-        json: print one JSON object.
+        json: print all columns as one JSON object instead.
 
     Example: tcplab segments capture.pcapng --summary
     """
-    if csv and (summary or json):
-        advice = "a summary is several tables; use --summary --json" if summary else "give one"
-        raise ValueError(f"--{'summary' if summary else 'json'} --csv: {advice}")
+    if summary and json:
+        raise ValueError("--summary --json: give one")
     with loading():
-        from tcplab.segments import from_file, write_csv, write_json
+        from tcplab.segments import from_file
         from tcplab.segments import summary as summary_of
 
     rows = from_file(file)
     if connection is not None:
         rows = _only(rows, connection, file)
     if summary:
-        total = summary_of(rows)
-        print(dumps(total.as_dict()) if json else total)
-    elif csv:
-        write_csv(rows, sys.stdout)
+        print(summary_of(rows))
     elif json:
-        write_json(rows, sys.stdout)
+        _write_json(rows, sys.stdout)
     else:
         _write_lines(rows, sys.stdout)
     return 0
@@ -65,15 +61,32 @@ def _only(rows: SegmentArray, number: int, file: str) -> SegmentArray:
     return rows.of(number)
 
 
+def _plain(rows: SegmentArray) -> Iterator[dict[str, Any]]:
+    names = rows.dtype.names or ()
+    return (dict(zip(names, row.tolist(), strict=True)) for row in rows)
+
+
+def _write_json(rows: SegmentArray, out: TextIO) -> None:
+    """Write an object with "connections", "left_out" (packet counts by kind) and "segments"."""
+    from tcplab.segments import flag_names
+
+    ends = [asdict(connection) for connection in rows.connections]
+    out.write(f'{{"connections": {dumps(ends)}, "left_out": {dumps(rows.left_out)}, "segments": [')
+    separator = "\n"
+    for row in _plain(rows):
+        out.write(separator + dumps(row | {"flags": flag_names(row["flags"])}))
+        separator = ",\n"
+    out.write("]}\n")
+
+
 def _write_lines(rows: SegmentArray, out: TextIO) -> None:
     """Write one line per segment with the time since the first; name each connection once."""
     from tcplab.segments.left_out import in_words
-    from tcplab.segments.text import plain_rows
 
     out.write(_LINE.format(*_HEADINGS) + "\n")
     start = int(rows["time_ns"].min()) if len(rows) else 0
     seen: set[int] = set()
-    for row in plain_rows(rows):
+    for row in _plain(rows):
         number = row["connection"]
         if number not in seen:
             seen.add(number)

@@ -18,7 +18,7 @@ from tcplab.segments import FIN, RST, TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
 
 #: Connections and packets beyond these limits are counted but not explained. A capture of this many
-#: packets takes less than 30 s and 2 GB.
+#: packets takes less than a minute and 2 GB.
 MOST_CONNECTIONS: Final = 200
 MOST_PACKETS: Final = 1_000_000
 _HANDSHAKE: Final = 3

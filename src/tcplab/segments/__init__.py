@@ -59,14 +59,15 @@ RFC 791, RFC 8200, RFC 2675 (IP), IEEE 802.1Q.
 from __future__ import annotations
 
 import os
-from typing import Final
+from collections import Counter
+from typing import Any, Final
 
 import numpy as np
 
-from tcplab.segments.connections import EndpointTable, number_connections
-from tcplab.segments.headers import Decoder
+from tcplab.segments.connections import Connections
+from tcplab.segments.headers import LeftOut, decode
 from tcplab.segments.pcap import PacketTable, read_packets, warn_of_gaps
-from tcplab.segments.summary import Summary, summary
+from tcplab.segments.summary import summary
 from tcplab.segments.table import (
     ACK,
     DTYPE,
@@ -74,7 +75,6 @@ from tcplab.segments.table import (
     FROM_CLIENT,
     FROM_SERVER,
     PSH,
-    ROW_BYTES,
     RST,
     SYN,
     TCP,
@@ -82,9 +82,9 @@ from tcplab.segments.table import (
     Connection,
     SegmentArray,
     Sender,
+    flag_names,
 )
 from tcplab.segments.tcp import analyse
-from tcplab.segments.text import flag_names, write_csv, write_json
 
 __all__ = [
     "ACK",
@@ -100,16 +100,13 @@ __all__ = [
     "Connection",
     "SegmentArray",
     "Sender",
-    "Summary",
     "flag_names",
     "from_file",
     "from_packets",
     "summary",
-    "write_csv",
-    "write_json",
 ]
 
-_BATCH: Final = 1 << 14  # packets per batch, few enough for the processor's cache
+_BATCH: Final = 4096  # rows that are collected as dicts, to limit the memory that these need
 
 
 def from_file(path: str | os.PathLike[str]) -> SegmentArray:
@@ -121,26 +118,39 @@ def from_file(path: str | os.PathLike[str]) -> SegmentArray:
 
 def from_packets(packets: PacketTable) -> SegmentArray:
     """Return the TCP and UDP segments among the packets, one row per segment."""
-    return _analyse(*_decode(packets))
+    batches = [np.zeros(0, DTYPE)]
+    found: list[dict[str, Any]] = []
+    connections = Connections()
+    left_out: Counter[str] = Counter()
+    link_types = packets.link_types().tolist()
+    wire_bytes = packets.original_bytes.tolist()
+    for packet, link_type in enumerate(link_types):
+        try:
+            decoded = decode(packets.bytes_of(packet), wire_bytes[packet], link_type)
+        except LeftOut as kind:
+            left_out[str(kind)] += 1
+            continue
+        source, target, columns = decoded
+        columns["packet"] = packet
+        connections.enter(source, target, columns)
+        found.append(columns)
+        if len(found) == _BATCH:
+            batches.append(_rows(found))
+            found = []
+    rows = np.concatenate([*batches, _rows(found)]).view(SegmentArray)
+    rows.connections = connections.all()
+    rows.left_out = dict(left_out.most_common())
+    for column in "interface", "outbound", "time_ns":
+        rows[column] = getattr(packets, column)[rows["packet"]]
+    rows["wire_bytes"] = packets.original_bytes[rows["packet"]]
+    if len(rows):
+        rows["direction"] ^= np.array(connections.server_first())[rows["connection"]]
+        analyse(rows)
+    return rows
 
 
-def _decode(packets: PacketTable) -> tuple[SegmentArray, EndpointTable]:
-    endpoints = EndpointTable()
-    rows = np.empty(len(packets), DTYPE)
-    count = 0
-    decoder = Decoder(packets)
-    for start in range(0, len(packets), _BATCH):
-        batch = decoder.decode(start, min(start + _BATCH, len(packets)), endpoints)
-        rows[count : count + len(batch)].view(ROW_BYTES)[:] = batch.view(ROW_BYTES)
-        count += len(batch)
-    if count < len(rows) // 2:
-        rows = rows[:count].copy()
-    made = rows[:count].view(SegmentArray)
-    made.left_out = dict(decoder.left_out.most_common())
-    return made, endpoints
-
-
-def _analyse(rows: SegmentArray, endpoints: EndpointTable) -> SegmentArray:
-    rows.connections = number_connections(rows, endpoints)
-    analyse(rows, np.flatnonzero(rows["protocol"] == TCP))
+def _rows(found: list[dict[str, Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+    rows = np.zeros(len(found), DTYPE)
+    for name in {name for columns in found for name in columns}:
+        rows[name] = [columns.get(name, 0) for columns in found]
     return rows

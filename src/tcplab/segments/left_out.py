@@ -12,33 +12,8 @@ from typing import Final
 CUT: Final = "packets with too little of a header"
 LATER_FRAGMENTS: Final = "later fragments of IP packets"
 
-_LINK_TYPES: Final = {
-    9: "PPP",
-    51: "PPPoE",
-    105: "IEEE 802.11",
-    127: "IEEE 802.11 with radiotap",
-    189: "USB",
-    192: "PPI",
-    201: "Bluetooth",
-    220: "USB",
-    239: "NFLOG",
-    249: "USB",
-    253: "Netlink",
-}
-
-_ETHERTYPES: Final = {
-    0x0806: "ARP",
-    0x8035: "RARP",
-    0x8100: "VLAN tags without end",
-    0x8847: "MPLS",
-    0x8848: "MPLS",
-    0x8863: "PPPoE discovery",
-    0x8864: "PPPoE",
-    0x888E: "EAPOL",
-    0x88CC: "LLDP",
-    0x88E5: "MACsec",
-}
-
+_LINK_TYPES: Final = {9: "PPP", 51: "PPPoE", 105: "IEEE 802.11", 127: "IEEE 802.11 with radiotap"}
+_ETHERTYPES: Final = {0x0806: "ARP", 0x8847: "MPLS", 0x8864: "PPPoE", 0x88CC: "LLDP"}
 _IP_PROTOCOLS: Final = {
     1: "ICMP",
     2: "IGMP",
@@ -46,17 +21,13 @@ _IP_PROTOCOLS: Final = {
     41: "IPv6 in IP",
     47: "GRE",
     50: "ESP",
-    51: "AH",
     58: "ICMPv6",
-    59: "IPv6 without a payload",
-    115: "L2TP",
     132: "SCTP",
 }
 
 #: Kinds that may hide TCP segments. opaque() adds the link types that have no name above.
 _OPAQUE: Final = {
-    *(CUT, LATER_FRAGMENTS, "MPLS", "PPPoE", "MACsec"),
-    *("IPv4 in IP", "IPv6 in IP", "GRE", "ESP", "AH", "L2TP"),
+    *(CUT, LATER_FRAGMENTS, "MPLS", "PPPoE", "IPv4 in IP", "IPv6 in IP", "GRE", "ESP"),
     *_LINK_TYPES.values(),
 }
 

@@ -1,7 +1,7 @@
 """Locate the packets in pcap and pcapng files, with their lengths and times.
 
 Files may have either byte order and any time resolution, and may be cut short or damaged. The
-packets' contents are decoded elsewhere, by scapy (tcplab.capture) and numpy (tcplab.segments).
+packets' contents are decoded elsewhere, by scapy (tcplab.capture) and by tcplab.segments.
 
 Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, draft-ietf-opsawg-pcaplinktype.
 """
@@ -12,10 +12,9 @@ import dataclasses
 import os
 import struct
 import warnings
-from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,6 @@ from tcplab.errors import CaptureError
 
 Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]
-ByteArray = npt.NDArray[np.uint8]
 
 #: Link types that tcplab.segments decodes (registered in draft-ietf-opsawg-pcaplinktype).
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4, IPV6, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
@@ -51,8 +49,6 @@ class Interface:
     #: The link type, which defines a packet's first header: 1 for Ethernet, 101 for raw IP, 113 or
     #: 276 for Linux cooked, 0 for loopback.
     link_type: int
-    #: Maximum number of bytes recorded per packet; 0 means no limit.
-    snaplen_bytes: int
     #: Packets that the interface passed to the recorder, or None if the file has no count.
     received: int | None = None
     #: Packets that the interface or the system dropped, or None if the file has no count.
@@ -63,8 +59,8 @@ class Interface:
 class PacketTable:
     """The packets of a capture file as arrays, one element per packet in the file's order."""
 
-    #: All bytes of the file, uint8.
-    data: ByteArray
+    #: All bytes of the file.
+    data: bytes
     #: Offset in data of the packet's first byte, int64.
     offset: Int64Array
     #: Number of captured bytes, uint32. All of these bytes are within data.
@@ -92,7 +88,7 @@ class PacketTable:
     def bytes_of(self, packet: int) -> bytes:
         """Return the captured bytes of one packet."""
         start = int(self.offset[packet])
-        return self.data[start : start + int(self.captured_bytes[packet])].tobytes()
+        return self.data[start : start + int(self.captured_bytes[packet])]
 
 
 def total(counts: Iterable[int | None]) -> int | None:
@@ -124,23 +120,27 @@ def read_packets(path: str | os.PathLike[str]) -> PacketTable:
 
     A file that ends early or is damaged is read up to that point; see PacketTable.truncated.
     """
-    return _parse(_load(path), os.fspath(path))
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise CaptureError(f"{os.fspath(path)}: {error.strerror}") from None
+    return packets_in(data, os.fspath(path))
 
 
 def packets_in(data: bytes, name: str) -> PacketTable:
     """Locate the packets in the bytes of a pcap or pcapng file, called `name` in messages."""
-    return _parse(np.frombuffer(data, np.uint8), name)
-
-
-def _parse(data: ByteArray, name: str) -> PacketTable:
     if len(data) < 24:
         raise CaptureError(f"{name}: not a capture: it has {len(data)} bytes")
-    magic = bytes(data[:4])
-    if magic == b"\x0a\x0d\x0d\x0a":
-        return _PcapngReader(data).read()
+    magic = data[:4]
+    interfaces: list[Interface] = []
+    if magic == _SECTION:
+        return _table(data, _pcapng_packets(data, name, interfaces), interfaces)
     for order in "<", ">":
-        if kind := _PCAP_MAGIC.get(struct.unpack(order + "I", magic)[0]):
-            return _read_pcap(data, order, *kind)
+        if unit_ns := _PCAP_UNITS_NS.get(struct.unpack(order + "I", magic)[0]):
+            (network,) = struct.unpack_from(order + "I", data, 20)
+            # The high bits describe a frame check sequence, so they are masked out.
+            interfaces.append(Interface("", network & 0xFFFF))
+            return _table(data, _pcap_packets(data, order, unit_ns), interfaces)
     if magic[:2] == b"\x1f\x8b":
         raise CaptureError(f"{name}: compressed with gzip; run gunzip first")
     raise CaptureError(
@@ -148,90 +148,69 @@ def _parse(data: ByteArray, name: str) -> PacketTable:
     )
 
 
-def _load(path: str | os.PathLike[str]) -> ByteArray:
-    """Read the whole file. Not mmap: a file that is overwritten meanwhile would raise SIGBUS."""
+#: Offset in the file, captured and original length, time in ns, interface and direction.
+_Packet = tuple[int, int, int, int, int, int]
+
+
+class _Damage(Exception):  # noqa: N818  (it ends the reading and never leaves this module)
+    """The next packet or block cannot be read. The arguments are the reason and its offset."""
+
+
+def _table(data: bytes, packets: Iterator[_Packet], interfaces: list[Interface]) -> PacketTable:
+    """Collect the packets up to the first damage."""
+    found: list[_Packet] = []
+    truncated = None
     try:
-        with Path(path).open("rb") as file:
-            return np.fromfile(file, np.uint8)
-    except OSError as error:
-        raise CaptureError(f"{os.fspath(path)}: {error.strerror}") from None
-
-
-def integers(data: ByteArray, dtype: str) -> npt.NDArray[Any]:
-    """Return an array whose element i is the integer that begins at byte i of the data."""
-    count = max(len(data) - np.dtype(dtype).itemsize + 1, 0)
-    return np.ndarray((count,), dtype, buffer=data.data, strides=(1,))
-
-
-def _take(integers: npt.NDArray[Any], at: Int64Array) -> Int64Array:
-    values: Int64Array = integers[at].astype(np.int64)
-    return values
-
-
-def _stopped(why: str, packets: int, position: int, size: int) -> str | None:
-    if not why:
-        return None
-    return f"reading stopped {why}, after {packets} packets, at byte {position} of {size}"
-
-
-# -- pcap --
-
-#: Nanoseconds per unit of the fractional time, and size of a record header, by magic number.
-_PCAP_MAGIC: Final = {
-    0xA1B2C3D4: (1000, 16),
-    0xA1B23C4D: (1, 16),
-    0xA1B2CD34: (1000, 24),  # Kuznetzov's variant, still found in old traces
-}
-
-
-def _read_pcap(data: ByteArray, order: str, unit_ns: int, header_bytes: int) -> PacketTable:
-    snaplen, network = struct.unpack_from(order + "II", data.data, 16)
-    starts, truncated = _walk_pcap(data.data, order, header_bytes)
-    u32 = integers(data, order + "u4")
+        for packet in packets:
+            found.append(packet)
+    except _Damage as damage:
+        why, at = damage.args
+        truncated = (
+            f"reading stopped {why}, after {len(found)} packets, at byte {at} of {len(data)}"
+        )
+    columns = np.array(found, np.int64).reshape(-1, 6).T
     return PacketTable(
         data=data,
-        offset=starts + header_bytes,
-        captured_bytes=u32[starts + 8].astype(np.uint32),
-        original_bytes=u32[starts + 12].astype(np.uint32),
-        time_ns=_take(u32, starts) * 10**9 + _take(u32, starts + 4) * unit_ns,
-        interface=np.zeros(len(starts), np.uint32),
-        outbound=np.full(len(starts), -1, np.int8),
-        # The high bits describe a frame check sequence, so they are masked out.
-        interfaces=(Interface("", network & 0xFFFF, min(snaplen, MAX_PACKET_BYTES)),),
+        offset=columns[0],
+        captured_bytes=columns[1].astype(np.uint32),
+        original_bytes=columns[2].astype(np.uint32),
+        time_ns=columns[3],
+        interface=columns[4].astype(np.uint32),
+        outbound=columns[5].astype(np.int8),
+        interfaces=tuple(interfaces),
         truncated=truncated,
     )
 
 
-def _walk_pcap(file: memoryview, order: str, header_bytes: int) -> tuple[Int64Array, str | None]:
-    """Return the offsets of the record headers, and why the walk ended early, or None."""
-    captured_bytes = struct.Struct(order + "8xI").unpack_from
-    starts = array("q")
-    size, position = len(file), 24
-    why = ""
-    while position < size:
-        if position + header_bytes > size:
-            why = "in the header of a packet"
-            break
-        (captured,) = captured_bytes(file, position)
-        following = position + header_bytes + captured
+#: Nanoseconds per unit of the fractional time, by magic number.
+_PCAP_UNITS_NS: Final = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
+
+
+def _pcap_packets(data: bytes, order: str, unit_ns: int) -> Iterator[_Packet]:
+    header = struct.Struct(order + "IIII")
+    at = 24
+    while at < len(data):
+        if at + header.size > len(data):
+            raise _Damage("in the header of a packet", at)
+        seconds, fraction, captured, original = header.unpack_from(data, at)
         if captured > MAX_PACKET_BYTES:
             why = f"at a packet of {captured} bytes, more than the {MAX_PACKET_BYTES} there can be"
-            break
-        if following > size:
-            why = "in the middle of a packet"
-            break
-        starts.append(position)
-        position = following
-    return np.array(starts, np.int64), _stopped(why, len(starts), position, size)
+            raise _Damage(why, at)
+        start = at + header.size
+        if start + captured > len(data):
+            raise _Damage("in the middle of a packet", at)
+        yield start, captured, original, seconds * 10**9 + fraction * unit_ns, 0, -1
+        at = start + captured
 
 
 # -- pcapng --
 
+_SECTION: Final = b"\x0a\x0d\x0d\x0a"
 _SHB, _IDB, _PB, _SPB, _ISB, _EPB = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _BYTE_ORDERS: Final = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 COMMENT: Final = 1  # opt_comment, an option that any block may have
-_PACKETS: Final = (_EPB, _SPB, _PB)
-_FIXED_BYTES: Final = {_SHB: 28, _IDB: 20, _PB: 32, _SPB: 16, _ISB: 24, _EPB: 32}
+_FIXED_BYTES: Final = {_SHB: 28, _IDB: 20, _ISB: 24, _EPB: 32}
+_LAST_NS: Final = 2**63 - 1
 
 
 def byte_order(pcapng: bytes) -> str:
@@ -244,203 +223,94 @@ def comment_option(order: str, text: bytes) -> bytes:
     return struct.pack(order + "HH", COMMENT, len(text)) + text + bytes(-len(text) % 4)
 
 
-class _Damage(Exception):  # noqa: N818  (it ends the walk and never leaves this module)
-    """The next block cannot be read. The message gives the reason."""
-
-
-class _PcapngReader:
-    """Walk over the blocks of a pcapng file, and decode the packets of each section together."""
-
-    def __init__(self, data: ByteArray) -> None:
-        self.data = data
-        self.file = data.data
-        self.position = 0
-        self.count = 0  # number of packets
-        self.interfaces: list[Interface] = []
-        self.clocks: list[tuple[int, int]] = []  # if_tsresol and if_tsoffset of each interface
-        # The state of the current section consists of its byte order, its first interface, and the
-        # positions of its packet blocks by type.
-        self.order = "<"
-        self.first_interface = 0
-        self.starts = {kind: array("q") for kind in _PACKETS}
-        # Columns of the sections read so far, in the order start, offset, captured, original, time,
-        # interface, outbound.
-        self.columns: list[tuple[Int64Array, ...]] = [(np.zeros(0, np.int64),) * 7]
-
-    def read(self) -> PacketTable:
-        why = ""
-        try:
-            self._walk()
-        except _Damage as damage:
-            why = str(damage)
-        self._end_section()
-        starts, offset, captured, original, times, interface, outbound = map(
-            np.concatenate, zip(*self.columns, strict=True)
-        )
-        order = np.argsort(starts, kind="stable")  # each type of block was decoded separately
-        return PacketTable(
-            data=self.data,
-            offset=offset[order],
-            captured_bytes=captured[order].astype(np.uint32),
-            original_bytes=original[order].astype(np.uint32),
-            time_ns=times[order],
-            interface=interface[order].astype(np.uint32),
-            outbound=outbound[order].astype(np.int8),
-            interfaces=tuple(self.interfaces),
-            truncated=_stopped(why, self.count, self.position, len(self.data)),
-        )
-
-    # -- blocks --
-
-    def _walk(self) -> None:
-        while self.position < len(self.file):
-            kind, length = self._head()
-            if kind in _PACKETS:
-                self._check_packet(kind, length)
-                self.starts[kind].append(self.position)
-                self.count += 1
-            elif kind == _IDB:
-                self._interface(length)
-            elif kind == _ISB:
-                self._statistics(length)
-            self.position += length
-
-    def _unpack(self, form: str, at: int) -> tuple[Any, ...]:
-        return struct.unpack_from(self.order + form, self.file, self.position + at)
-
-    def _head(self) -> tuple[int, int]:
-        """Check a block, begin a section if it is a section header; return its type and length."""
-        left = len(self.file) - self.position
-        if left < 12:
-            raise _Damage("in the header of a block")
-        kind, length = self._unpack("II", 0)
-        if kind == _SHB:
-            self._begin_section()
-            kind, length = self._unpack("II", 0)
+def _blocks(data: bytes) -> Iterator[tuple[int, str, int, bytes]]:
+    """Yield the offset, byte order, type and bytes of each block, without its second length."""
+    order = "<"
+    at = 0
+    while at < len(data):
+        if at + 12 > len(data):
+            raise _Damage("in the header of a block", at)
+        if data[at : at + 4] == _SECTION:
+            if (known := _BYTE_ORDERS.get(data[at + 8 : at + 12])) is None:
+                raise _Damage("at a section whose byte order is unknown", at)
+            order = known
+        kind, length = struct.unpack_from(order + "II", data, at)
         if length % 4 or not _FIXED_BYTES.get(kind, 12) <= length <= MAX_BLOCK_BYTES:
-            raise _Damage(f"at a block with the impossible length {length}")
-        if length > left:
-            raise _Damage("in the middle of a block")
-        if self._unpack("I", length - 4) != (length,):
-            raise _Damage("at a block whose two lengths differ")
-        return kind, length
+            raise _Damage(f"at a block with the impossible length {length}", at)
+        if at + length > len(data):
+            raise _Damage("in the middle of a block", at)
+        if struct.unpack_from(order + "I", data, at + length - 4) != (length,):
+            raise _Damage("at a block whose two lengths differ", at)
+        yield at, order, kind, data[at : at + length - 4]
+        at += length
 
-    def _begin_section(self) -> None:
-        magic = bytes(self.file[self.position + 8 : self.position + 12])
-        order = _BYTE_ORDERS.get(magic)
-        if order is None:
-            raise _Damage("at a section whose byte order is unknown")
-        self._end_section()
-        self.order, self.first_interface = order, len(self.interfaces)
 
-    def _end_section(self) -> None:
-        for kind, starts in self.starts.items():
-            if starts:
-                self.columns.append(self._columns(kind, np.array(starts, np.int64)))
-        self.starts = {kind: array("q") for kind in _PACKETS}
-
-    def _check_packet(self, kind: int, length: int) -> None:
-        form = {_EPB: "I8xI", _PB: "H10xI", _SPB: ""}[kind]
-        number, captured = self._unpack(form, 8) or (0, 0)
-        if self.first_interface + number >= len(self.interfaces):
-            raise _Damage(f"at a packet of interface {number}, which was not described before")
-        if kind != _SPB and captured > length - 32:
-            raise _Damage(f"at a packet of {captured} bytes in a block of {length}")
-
-    def _interface(self, length: int) -> None:
-        link_type, snaplen = self._unpack("HxxI", 8)
-        options = self._options(16, length - 4)
-        resolution, offset_s = options.get(9, b""), options.get(14, b"")
-        self.clocks.append(
-            (
-                resolution[0] if resolution else 6,
-                struct.unpack(self.order + "q", offset_s)[0] if len(offset_s) == 8 else 0,
+def _pcapng_packets(data: bytes, name: str, interfaces: list[Interface]) -> Iterator[_Packet]:
+    """Yield the packets, and add the interfaces to the list when their blocks are read."""
+    first = 0  # the first interface of the current section
+    clocks: list[tuple[int, int]] = []
+    for at, order, kind, block in _blocks(data):
+        if kind == _SHB:
+            first = len(interfaces)
+        elif kind == _IDB:
+            options = _options(block, order, 16)
+            (link_type,) = struct.unpack_from(order + "H", block, 8)
+            title = options.get(2, b"").rstrip(b"\0").decode(errors="replace")
+            interfaces.append(Interface(title, link_type))
+            clocks.append(_clock(options, order))
+        elif kind == _ISB:
+            number = first + struct.unpack_from(order + "I", block, 8)[0]
+            if number < len(interfaces):
+                interfaces[number] = _counted(interfaces[number], _options(block, order, 20), order)
+        elif kind in (_PB, _SPB):
+            raise CaptureError(
+                f"{name}: its packet blocks are of a rare kind; convert with editcap"
             )
-        )
-        name = options.get(2, b"").rstrip(b"\0").decode(errors="replace")
-        self.interfaces.append(Interface(name, link_type, min(snaplen, MAX_PACKET_BYTES)))
-
-    def _statistics(self, length: int) -> None:
-        number = self._unpack("I", 8)[0] + self.first_interface
-        if number >= len(self.interfaces):
-            return
-        counts = {
-            code: struct.unpack(self.order + "Q", value)[0]
-            for code, value in self._options(20, length - 4).items()
-            if len(value) == 8
-        }
-        self.interfaces[number] = dataclasses.replace(
-            self.interfaces[number],
-            received=counts.get(4),
-            # Option 5 counts packets dropped by the interface, and option 7 by the system.
-            drops=total([counts.get(5), counts.get(7)]),
-        )
-
-    def _options(self, at: int, end: int) -> dict[int, bytes]:
-        """Return the options by code, up to the first invalid one."""
-        options: dict[int, bytes] = {}
-        while at + 4 <= end:
-            code, length = self._unpack("HH", at)
-            if code == 0 or at + 4 + length > end:
-                break
-            start = self.position + at + 4
-            options[code] = bytes(self.file[start : start + length])
-            at += 4 + length + -length % 4
-        return options
-
-    # -- packets --
-
-    def _columns(self, kind: int, starts: Int64Array) -> tuple[Int64Array, ...]:
-        """Return the columns (see self.columns) of the packet blocks of one type."""
-        u32 = integers(self.data, self.order + "u4")
-        u16 = integers(self.data, self.order + "u2")
-        if kind == _SPB:
-            original = _take(u32, starts + 8)
-            interface = np.full(len(starts), self.first_interface, np.int64)
-            room = _take(u32, starts + 4) - 16
-            snaplen = self.interfaces[self.first_interface].snaplen_bytes or MAX_PACKET_BYTES
-            captured = np.minimum(np.minimum(original, room), snaplen)
-            nothing = np.zeros(len(starts), np.int64)
-            return starts, starts + 12, captured, original, nothing, interface, nothing - 1
-        interface = _take(u32 if kind == _EPB else u16, starts + 8) + self.first_interface
-        captured, original = _take(u32, starts + 20), _take(u32, starts + 24)
-        ticks = (_take(u32, starts + 12) << 32) | _take(u32, starts + 16)
-        times = np.zeros(len(starts), np.int64)
-        for number in np.unique(interface):
-            same_interface = interface == number
-            times[same_interface] = _nanoseconds(ticks[same_interface], *self.clocks[number])
-        # epb_flags is recognized only as the first option. In its lowest two bits, 1 means inbound
-        # and 2 outbound.
-        option = starts + 28 + (captured + 3 & ~3)
-        has_flags = option + 12 <= starts + _take(u32, starts + 4)
-        option = np.where(has_flags, option, starts)
-        has_flags &= (_take(u16, option) == 2) & (_take(u16, option + 2) == 4)
-        flags = np.where(has_flags, _take(u32, option + 4), 0)
-        outbound = np.array([-1, 0, 1, -1])[flags & 3]
-        return starts, starts + 28, captured, original, times, interface, outbound
+        elif kind == _EPB:
+            number, high, low, captured, original = struct.unpack_from(order + "5I", block, 8)
+            if first + number >= len(interfaces):
+                why = f"at a packet of interface {number}, which was not described before"
+                raise _Damage(why, at)
+            if captured > len(block) - 28:
+                raise _Damage(f"at a packet of {captured} bytes in a block of {len(block) + 4}", at)
+            per_second, offset_s = clocks[first + number]
+            time_ns = (high << 32 | low) * 10**9 // per_second + offset_s * 10**9
+            time_ns = max(-_LAST_NS, min(time_ns, _LAST_NS))  # a damaged file may have any time
+            # In the lowest two bits of epb_flags, 1 means inbound and 2 outbound.
+            flags = _options(block, order, 28 + (captured + 3 & ~3)).get(2, b"")
+            way = struct.unpack(order + "I", flags)[0] & 3 if len(flags) == 4 else 0
+            yield at + 28, captured, original, time_ns, first + number, (-1, 0, 1, -1)[way]
 
 
-def _nanoseconds(ticks: Int64Array, resolution: int, offset_s: int) -> Int64Array:
-    """Convert timestamps in units of if_tsresol to nanoseconds since 1970.
+def _options(block: bytes, order: str, at: int) -> dict[int, bytes]:
+    """Return the options of a block by code, up to the first invalid one."""
+    options: dict[int, bytes] = {}
+    while at + 4 <= len(block):
+        code, length = struct.unpack_from(order + "HH", block, at)
+        if code == 0 or at + 4 + length > len(block):
+            break
+        options[code] = block[at + 4 : at + 4 + length]
+        at += 4 + length + -length % 4
+    return options
 
-    if_tsresol is n for 10^-n s, or 128 + n for 2^-n s (draft-ietf-opsawg-pcapng, section 4.2). In a
-    damaged file, a value too large for int64 wraps around.
-    """
-    exponent = resolution & 0x7F
-    unsigned = ticks.astype(np.uint64)
-    if resolution & 0x80:
-        whole = unsigned >> np.uint64(min(exponent, 63))
-        part = unsigned & np.uint64((1 << min(exponent, 63)) - 1)
-        if exponent > 32:  # the product below must fit into 64 bits
-            part, exponent = part >> np.uint64(min(exponent, 63) - 32), 32
-        fraction = (part * np.uint64(10**9)) >> np.uint64(exponent)
-        result = whole * np.uint64(10**9) + fraction
-    elif exponent <= 9:
-        result = unsigned * np.uint64(10 ** (9 - exponent))
-    elif exponent <= 28:
-        result = unsigned // np.uint64(10 ** (exponent - 9))
-    else:  # 2^64 of these units last less than a nanosecond
-        result = np.zeros_like(unsigned)
-    wrapped = (offset_s * 10**9) % 2**64
-    shifted: Int64Array = (result + np.uint64(wrapped)).astype(np.int64)
-    return shifted
+
+def _clock(options: dict[int, bytes], order: str) -> tuple[int, int]:
+    """Return the units per second (if_tsresol) and the offset in seconds (if_tsoffset)."""
+    resolution = (options.get(9) or b"\6")[0]
+    offset = options.get(14, b"")
+    return (
+        2 ** (resolution & 0x7F) if resolution & 0x80 else 10**resolution,
+        struct.unpack(order + "q", offset)[0] if len(offset) == 8 else 0,
+    )
+
+
+def _counted(interface: Interface, options: dict[int, bytes], order: str) -> Interface:
+    """Return the interface with the counts of a statistics block."""
+    counts = {
+        code: struct.unpack(order + "Q", value)[0]
+        for code, value in options.items()
+        if len(value) == 8
+    }
+    # Option 5 counts packets dropped by the interface, and option 7 by the system.
+    drops = total([counts.get(5), counts.get(7)])
+    return dataclasses.replace(interface, received=counts.get(4), drops=drops)

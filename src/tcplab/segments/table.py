@@ -24,6 +24,8 @@ FROM_CLIENT, FROM_SERVER = 0, 1
 #: Bits of the column `flags`.
 FIN, SYN, RST, PSH, ACK, URG, ECE, CWR, AE = (1 << bit for bit in range(9))
 
+_FLAGS: Final = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
+
 #: Values of the column `protocol`.
 TCP, UDP = 6, 17
 
@@ -60,27 +62,7 @@ _FORMATS: Final = {
 }
 
 
-def _dtype(formats: dict[str, str]) -> np.dtype[Any]:
-    """Name the columns in reading order, but store the widest first, which aligns all of them."""
-    sizes = {name: np.dtype(form).itemsize for name, form in formats.items()}
-    offsets, end = {}, 0
-    for name in sorted(sizes, key=lambda name: -sizes[name]):
-        offsets[name] = end
-        end += sizes[name]
-    return np.dtype(
-        {
-            "names": list(formats),
-            "formats": list(formats.values()),
-            "offsets": [offsets[name] for name in formats],
-            "itemsize": end + -end % 8,
-        }
-    )
-
-
-DTYPE: Final = _dtype(_FORMATS)
-
-#: One row as plain bytes. Copying a structured array is slow, because numpy copies each field.
-ROW_BYTES: Final = np.dtype((np.void, DTYPE.itemsize))
+DTYPE: Final = np.dtype(list(_FORMATS.items()), align=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -203,15 +185,6 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         return int(self["time_ns"][0])
 
 
-def stable_order(group: Array) -> Int64Array:
-    """Return the indices that sort `group` stably. numpy is fastest with 16-bit keys."""
-    if len(group) and int(group.max()) < 1 << 16:
-        group = group.astype(np.uint16)
-    return np.argsort(group, kind="stable")
-
-
-def starts_of(group: Array) -> BoolArray:
-    """Mark the first element of each run of equal elements."""
-    new = np.ones(len(group), np.bool_)
-    new[1:] = group[1:] != group[:-1]
-    return new
+def flag_names(flags: int) -> str:
+    """Return the names of the TCP flags that are set, such as "SYN ACK" for 18."""
+    return " ".join(name for bit, name in enumerate(_FLAGS) if flags >> bit & 1)

@@ -58,7 +58,7 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
         (["segments", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
         (["segments", "/"], 1, "tcplab: /: Is a directory"),
         (["segments", __file__], 1, "test_cli.py: not a capture"),
-        (["segments", "x", "--json", "--csv"], 2, "tcplab: --json --csv: give one"),
+        (["segments", "x", "--summary", "--json"], 2, "tcplab: --summary --json: give one"),
         (["run", "xyz"], 2, "'xyz' is not known; use one of any-command, "),
         (["run", "small-write"], 2, "'small-write' is not known; did you mean small-writes? Use"),
         (["run", "small-writes", "--mesages=3"], 2, "did you mean --messages? Use one of -h, "),

@@ -109,7 +109,7 @@ def test_python_versions_agree() -> None:
     [
         ("src", [*PROJECT["dependencies"], *EXTRAS["cluster"]]),
         ("tests", [*PROJECT["dependencies"], *GROUPS["test"]]),
-        ("bench", [*PROJECT["dependencies"], *GROUPS["test"], *GROUPS["bench"]]),
+        ("bench", [*PROJECT["dependencies"], *GROUPS["test"]]),
     ],
 )
 def test_every_imported_package_is_required(folder: str, declared: list[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 from pathlib import Path
@@ -59,9 +58,7 @@ def test_every_file_of_the_corpus_can_be_printed_in_every_form() -> None:
         text = printed(str(path))
         lines = 1 + len(rows) + len(set(rows["connection"].tolist())) + bool(rows.left_out)
         assert text.count("\n") == lines
-        assert len(list(csv.reader(io.StringIO(printed(str(path), "--csv"))))) == 1 + len(rows)
         assert len(json.loads(printed(str(path), "--json"))["segments"]) == len(rows)
-        assert json.loads(printed(str(path), "--summary", "--json"))["segments"] == len(rows)
         assert f"{len(rows)} segments in " in printed(str(path), "--summary")
 
 
@@ -105,5 +102,3 @@ def test_mistakes_are_named(talk: Talk, tmp_path: Path) -> None:
         printed(path, "--connection", "1")
     with pytest.raises(ValueError, match="--connection -1 is not in"):
         printed(path, "--connection", "-1")
-    with pytest.raises(ValueError, match=r"--summary --csv: .* use --summary --json"):
-        printed(path, "--summary", "--csv")

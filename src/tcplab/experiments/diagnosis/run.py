@@ -130,7 +130,7 @@ def stream_of(capture: Capture) -> bytes:
     for row in rows.data("client"):
         i, size = int(row["packet"]), int(row["payload_bytes"])
         end = int(table.offset[i]) + int(row["wire_bytes"])
-        pieces[int(row["seq"])] = table.data[end - size : end].tobytes()
+        pieces[int(row["seq"])] = table.data[end - size : end]
     stream = bytearray()
     for seq in sorted(pieces):
         if seq - 1 > len(stream):
