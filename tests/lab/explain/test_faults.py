@@ -21,15 +21,6 @@ FAULTS = {
         NAGLE,
         side="server",
     ),
-    "uhttpd-one-write-per-header-line": Fault(
-        "https://github.com/openwrt/uhttpd/pull/34",
-        lambda _: run.answers(
-            "HTTP/1.1 200 OK\r\n", "Content-Length: 5\r\n", "Server: x\r\n", "\r\n", "hello"
-        ),
-        lambda _: run.asks(6),
-        NAGLE,
-        side="server",
-    ),
     "http-tiny-head-and-body-apart": Fault(
         "https://github.com/chansen/p5-http-tiny/pull/37",
         lambda _: run.answers("".join(run.RESPONSE), until="hello"),
@@ -69,13 +60,6 @@ FAULTS = {
         "fixed-receive-buffer",
         rtt_ms=40,
     ),
-    "lightway-both-buffers-of-fixed-size": Fault(
-        "https://github.com/expressvpn/lightway/pull/437",
-        lambda _: run.sink(rcvbuf=65536),
-        lambda _: run.uploads(1_000_000, sndbuf=262144),
-        "fixed-receive-buffer",
-        rtt_ms=40,
-    ),
     "wstunnel-send-buffer-of-fixed-size": Fault(
         "https://github.com/erebe/wstunnel/issues/80",
         lambda _: run.sink(),
@@ -86,12 +70,6 @@ FAULTS = {
 }
 HEALTHY = {
     "http.server, buffered": Healthy(lambda _: run.http_server(wbufsize=-1), lambda _: run.asks(6)),
-    "http.server, HTTP/1.0": Healthy(
-        lambda _: run.http_server(protocol="HTTP/1.0"), lambda _: run.asks(6)
-    ),
-    "http.server, buffered, far away": Healthy(
-        lambda _: run.http_server(wbufsize=-1), lambda _: run.asks(6), rtt_ms=20
-    ),
     "an upload with autotuning": Healthy(
         lambda _: run.sink(), lambda _: run.uploads(2_000_000), rtt_ms=20, rate_mbit=100
     ),

@@ -135,79 +135,6 @@ FAULTS = {
         kind="limit",
         rtt_ms=40,
     ),
-    "paho-header-and-payload-apart": Fault(
-        "https://github.com/eclipse-paho/paho.mqtt.java/issues/152",
-        run.mosquitto,
-        lambda _: run.publishes_each(run.MQTT_HEADER, run.MQTT_PAYLOAD),
-        NAGLE,
-        side="client",
-    ),
-    "nextcloud-a-connection-to-redis-for-each-request": Fault(
-        "https://github.com/nextcloud/server/pull/30959",
-        lambda _: run.redis(),
-        shell("for i in 1 2 3 4 5 6; do redis-cli -h server get key; done", "redis-cli"),
-        "new-connections",
-        kind="limit",
-        rtt_ms=40,
-    ),
-    "psqlpy-a-round-trip-per-row": Fault(
-        "https://github.com/psqlpy-python/psqlpy/issues/167",
-        lambda _: run.redis(),
-        shell("yes incr row | head -20 | redis-cli -h server", "redis-cli"),
-        "round-trips",
-        kind="limit",
-        rtt_ms=40,
-    ),
-    "pgstream-statements-one-at-a-time": Fault(
-        "https://github.com/xataio/pgstream/pull/1168",
-        lambda _: run.answers("done;", until="INSERT;"),
-        run.go_statements,
-        "round-trips",
-        kind="limit",
-        rtt_ms=20,
-    ),
-    "dragonfly-an-answer-per-write": Fault(
-        "https://github.com/dragonflydb/dragonfly/pull/1910",
-        lambda _: run.answers("$5\r\nvalue\r\n", "$4\r\nlast\r\n", until="get b\r\n"),
-        lambda _: run.sends(["get a\r\nget b\r\n"], "last\r\n", 8080),
-        NAGLE,
-        side="server",
-    ),
-    "buenavista-a-write-per-batch-of-rows": Fault(
-        "https://github.com/jwills/buenavista/pull/35",
-        lambda _: run.answers(*["row;" * 100] * 3, "complete", until="select;"),
-        lambda _: run.sends(["select;"], "complete", 8080),
-        NAGLE,
-        side="server",
-    ),
-    "spring-integration-length-before-the-payload": Fault(
-        "https://github.com/spring-projects/spring-integration/pull/1268",
-        lambda _: run.answers("ok", until="payload"),
-        lambda _: run.sends(["0007", "payload"], "ok", 8080),
-        NAGLE,
-        side="client",
-    ),
-    "samba-so-rcvbuf-in-socket-options": Fault(
-        "https://github.com/debops/ansible-samba/pull/15",
-        lambda _: run.sink(rcvbuf=65536),
-        lambda _: run.uploads(1_000_000),
-        "fixed-receive-buffer",
-        rtt_ms=20,
-    ),
-    "nailgun-header-byte-by-byte": Fault(
-        "https://github.com/facebookarchive/nailgun/pull/120",
-        lambda _: run.answers("k", until="payload"),
-        run.java_chunks,
-        NAGLE,
-        side="client",
-    ),
-    "rocket-a-request-that-exceeds-its-buffer": Fault(
-        "https://github.com/rwf2/Rocket/issues/2062",
-        lambda _: run.answers("k", until="payload"),
-        lambda folder: run.rust_post(folder, 4096),
-        NAGLE,
-        side="client",
-    ),
     "a goroutine reads while another writes twice": Fault(
         "",
         lambda _: run.answers("k", until="payload"),
@@ -239,13 +166,6 @@ FAULTS = {
     ),
 }
 HEALTHY = {
-    "java, header and payload through a buffer": Healthy(
-        lambda _: run.answers("k", until="payload"),
-        lambda folder: run.java_chunks(folder, "buffered"),
-    ),
-    "rust, a buffer for the whole request": Healthy(
-        lambda _: run.answers("k", until="payload"), lambda folder: run.rust_post(folder, 65536)
-    ),
     "a goroutine reads while another writes twice with TCP_NODELAY": Healthy(
         lambda _: run.answers("k", until="payload"), lambda folder: run.go_reader(folder, "nodelay")
     ),
@@ -271,54 +191,12 @@ HEALTHY = {
         lambda folder: run.node_http2(folder, URL),
         rtt_ms=40,
     ),
-    "MQTT, header and payload in one write": Healthy(
-        run.mosquitto, lambda _: run.publishes_each(run.MQTT_HEADER + run.MQTT_PAYLOAD)
-    ),
-    "redis, one connection for all requests": Healthy(
-        lambda _: run.redis(),
-        shell("yes get key | head -6 | redis-cli -h server", "redis-cli"),
-        rtt_ms=40,
-    ),
-    "redis, all rows at once": Healthy(
-        lambda _: run.redis(),
-        shell("yes incr row | head -20 | redis-cli -h server --pipe", "redis-cli"),
-        rtt_ms=40,
-    ),
-    "go, statements in a batch": Healthy(
-        lambda _: run.answers("done;", until="INSERT;" * 20),
-        lambda folder: run.go_statements(folder, "batch"),
-        rtt_ms=20,
-    ),
-    "an answer per write with TCP_NODELAY": Healthy(
-        lambda _: run.answers(
-            *("$5\r\nvalue\r\n", "$4\r\nlast\r\n"), until="get b\r\n", prepare=NODELAY
-        ),
-        lambda _: run.sends(["get a\r\nget b\r\n"], "last\r\n", 8080),
-    ),
-    "a write per batch of rows with TCP_NODELAY": Healthy(
-        lambda _: run.answers(*["row;" * 100] * 3, "complete", until="select;", prepare=NODELAY),
-        lambda _: run.sends(["select;"], "complete", 8080),
-    ),
-    "length and payload in one write": Healthy(
-        lambda _: run.answers("ok", until="payload"),
-        lambda _: run.sends(["0007payload"], "ok", 8080),
-    ),
-    "no SO_RCVBUF": Healthy(lambda _: run.sink(), lambda _: run.uploads(1_000_000), rtt_ms=20),
     "nginx as it comes": Healthy(run.nginx, lambda _: run.curl(10, URL + "small")),
-    "nginx with all three directives": Healthy(
-        lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay on;"),
-        lambda _: run.curl(10, URL + "small"),
-    ),
     "nginx, tcp_nopush makes up for tcp_nodelay off": Healthy(
         lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay off;"),
         lambda _: run.curl(10, URL + "small"),
     ),
     "nginx, a larger file": Healthy(run.nginx, lambda _: run.curl(2, URL + "big")),
-    "nginx, a larger file, far away": Healthy(
-        lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on;"),
-        lambda _: run.curl(2, URL + "big"),
-        rtt_ms=20,
-    ),
     "lighttpd": Healthy(lighttpd, lambda _: run.curl(6, URL + "small")),
     "wget": Healthy(run.nginx, words(f"wget -q -O /dev/null {URL}big")),
     "node's http": Healthy(node_server, lambda _: run.curl(6, URL)),
@@ -342,25 +220,17 @@ HEALTHY = {
             run.MEMCACHED_WRITES, "STORED\r\n", 11211, "s.setsockopt(socket.IPPROTO_TCP, 1, 1)"
         ),
     ),
-    "redis, one command": Healthy(lambda _: run.redis(), words("redis-cli -h server ping")),
     "redis, pipelined": Healthy(
         lambda _: run.redis(),
         words("redis-benchmark -h server -n 200 -c 1 -P 50 -t get -q"),
         rtt_ms=20,
     ),
-    "redis, ten clients": Healthy(
-        lambda _: run.redis(), words("redis-benchmark -h server -n 300 -c 10 -t get -q")
-    ),
-    "mosquitto, QoS 0": Healthy(run.mosquitto, lambda _: run.publishes(10)),
     "mosquitto with set_tcp_nodelay": Healthy(
         lambda folder: run.mosquitto(folder, "set_tcp_nodelay true"),
         lambda _: run.publishes_in_batches(10),
     ),
     "iperf3 over 50 Mbit/s": Healthy(
         words("iperf3 -s"), words("iperf3 -c server -n 2M"), rtt_ms=20, rate_mbit=50
-    ),
-    "iperf3 -R over 50 Mbit/s": Healthy(
-        words("iperf3 -s"), words("iperf3 -c server -n 2M -R"), rtt_ms=20, rate_mbit=50
     ),
     "netcat": Healthy(
         words("nc.openbsd -l 8080"),

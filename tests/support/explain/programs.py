@@ -75,13 +75,13 @@ def asks(count: int) -> list[str]:
 # ---- servers -------------------------------------------------------------------------------------
 
 
-def http_server(wbufsize: int = 0, protocol: str = "HTTP/1.1") -> list[str]:
+def http_server(wbufsize: int = 0) -> list[str]:
     """Return Python's http.server, which writes headers and body separately if wbufsize is 0."""
     return python(
         """
         import http.server, sys
         class Handler(http.server.BaseHTTPRequestHandler):
-            wbufsize, protocol_version = int(sys.argv[1]), sys.argv[2]
+            wbufsize, protocol_version = int(sys.argv[1]), "HTTP/1.1"
             def do_GET(self):
                 self.send_response(200)
                 self.send_header("Content-Length", "200")
@@ -91,7 +91,6 @@ def http_server(wbufsize: int = 0, protocol: str = "HTTP/1.1") -> list[str]:
         http.server.ThreadingHTTPServer(("", 8080), Handler).serve_forever()
         """,
         wbufsize,
-        protocol,
     )
 
 
@@ -399,11 +398,6 @@ def rust_client(folder: Path, *arguments: str) -> list[str]:
     return [built(folder, "client.rs", RUST_CLIENT, "rustc"), *arguments]
 
 
-def publishes(count: int) -> list[str]:
-    """Return a command that publishes `count` messages with mosquitto_pub."""
-    return ["sh", "-c", f"yes hello | head -{count} | mosquitto_pub -h server -t t -l"]
-
-
 def publishes_in_batches(batches: int) -> list[str]:
     """Return an MQTT client that sends ten QoS 1 messages per write and then reads ten answers.
 
@@ -479,54 +473,6 @@ def node_http2(folder: Path, word: str) -> list[str]:
     return ["node", str(folder / "http2.js"), word]
 
 
-GO_STATEMENTS = """
-package main
-
-import ("bufio"; "net"; "os")
-
-func main() {
-    c, _ := net.Dial("tcp", "server:8080")
-    answers := bufio.NewReader(c)
-    batch := ""
-    for i := 0; i < 20; i++ {
-        if len(os.Args) > 1 { batch += "INSERT;"; continue }
-        c.Write([]byte("INSERT;"))
-        answers.ReadString(';')
-    }
-    if len(os.Args) > 1 {
-        c.Write([]byte(batch))
-        answers.ReadString(';')
-    }
-}
-"""
-
-
-def go_statements(folder: Path, *arguments: str) -> list[str]:
-    """Build a Go client that awaits a reply to each of 20 statements; an argument batches them."""
-    return [built(folder, "statements.go", GO_STATEMENTS, "go", "build"), *arguments]
-
-
-#: The header and the payload of an MQTT message with QoS 1.
-MQTT_HEADER, MQTT_PAYLOAD = "\x32\x0a\0\1t\0\1", "hello"
-
-
-def publishes_each(*writes: str) -> list[str]:
-    """Return an MQTT client that sends ten QoS 1 messages in these writes, one at a time."""
-    return python(
-        r"""
-        import socket, sys
-        s = socket.create_connection(("server", 1883))
-        s.sendall(b"\x10\x0c\0\4MQTT\4\2\0\0\0\0")
-        s.recv(4, socket.MSG_WAITALL)
-        for _ in range(10):
-            for write in sys.argv[1:]:
-                s.sendall(bytes.fromhex(write))
-            s.recv(4, socket.MSG_WAITALL)
-        """,
-        *(write.encode().hex() for write in writes),
-    )
-
-
 MEMCACHED_WRITES = ["set key 0 0 5\r\n", "hello\r\n"]
 RESPONSE = ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "hello"]
 
@@ -550,52 +496,6 @@ func main() {
 def go_reader(folder: Path, *arguments: str) -> list[str]:
     """Build a Go client with a goroutine that reads; an argument sets TCP_NODELAY."""
     return [built(folder, "reader.go", GO_READER, "go", "build"), *arguments]
-
-
-def java_chunks(folder: Path, *arguments: str) -> list[str]:
-    """Return a Java client that writes each header byte by byte; an argument adds a buffer."""
-    need("java")
-    (folder / "Chunks.java").write_text(
-        """
-        import java.io.*;
-        public class Chunks {
-            public static void main(String[] words) throws Exception {
-                var s = new java.net.Socket("server", 8080);
-                OutputStream out = s.getOutputStream();
-                if (words.length > 0) out = new BufferedOutputStream(out);
-                for (int i = 0; i < 20; i++) {
-                    for (byte b : "0007".getBytes()) out.write(b);
-                    out.write("payload".getBytes());
-                    out.flush();
-                    s.getInputStream().read();
-                }
-            }
-        }
-        """
-    )
-    return ["java", str(folder / "Chunks.java"), *arguments]
-
-
-RUST_POST = """
-use std::io::{BufWriter, Read, Write};
-
-fn main() {
-    let size = std::env::args().nth(1).unwrap().parse().unwrap();
-    let mut server = std::net::TcpStream::connect("server:8080").unwrap();
-    let mut to = BufWriter::with_capacity(size, server.try_clone().unwrap());
-    for _ in 0..20 {
-        for _ in 0..42 { to.write_all(&[b'x'; 100]).unwrap(); }
-        to.write_all(b"payload").unwrap();
-        to.flush().unwrap();
-        server.read_exact(&mut [0; 1]).unwrap();
-    }
-}
-"""
-
-
-def rust_post(folder: Path, size: int) -> list[str]:
-    """Build a Rust client that sends requests of 4207 bytes through a buffer of `size` bytes."""
-    return [built(folder, "post.rs", RUST_POST, "rustc"), str(size)]
 
 
 URING = r"""
