@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -366,13 +367,13 @@ def _check_clocks(
 
 def _check_clock(name: str, moments: Sequence[_M], describe: Callable[[_M], str]) -> None:
     """Raise ValueError if times, given in order of occurrence, step back."""
-    steps = np.diff(np.array([moment.time_ns for moment in moments], np.int64))
-    back = np.flatnonzero(steps < -CLOCK_NOISE_NS)
-    if len(back):
-        raise ValueError(
-            f"the clock stepped back by {-steps[back[0]] / 1e6:.1f} ms in {name},"
-            f" before {describe(moments[back[0] + 1])}: record it again"
-        )
+    for before, moment in pairwise(moments):
+        back_ns = before.time_ns - moment.time_ns
+        if back_ns > CLOCK_NOISE_NS:
+            raise ValueError(
+                f"the clock stepped back by {back_ns / 1e6:.1f} ms in {name}, before"
+                f" {describe(moment)}: record it again"
+            )
 
 
 def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) -> None:
