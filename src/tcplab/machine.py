@@ -6,7 +6,6 @@ package, and a test is skipped with the same message.
 
 from __future__ import annotations
 
-import ctypes.util
 import os
 import shutil
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from tcplab.errors import MissingError
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A program or library from a package of the Linux distribution."""
+    """A program from a package of the Linux distribution."""
 
     package: str  #: package name in Debian and Ubuntu
     use: str  #: purpose in the course; empty if only the tests use it
@@ -31,7 +30,9 @@ NEEDS: Final = {
     "cc": Need("gcc libc6-dev", "the C programs, and exercises that you write in C"),
     "curl": Need("curl", _PROGRAMS),
     "dd": Need("coreutils", _PIPES),
-    "libpcap": Need("libpcap0.8", 'sniff(filter="tcp port 80"); lfilter= does without it'),
+    "go": Need("golang-go", _PROGRAMS),
+    "mosquitto": Need("mosquitto", _PROGRAMS),
+    "mosquitto_pub": Need("mosquitto-clients", _PROGRAMS),
     "nc": Need("netcat-openbsd", _PIPES),
     "nginx": Need("nginx-light", _PROGRAMS),
     "nstat": Need("iproute2", _BY_HAND),
@@ -63,7 +64,6 @@ NEEDS: Final = {
     "pg_ctlcluster": Need("postgresql", ""),
     "redis-cli": Need("redis-tools", ""),
     "rustc": Need("rustc", ""),
-    "setcap": Need("libcap2-bin", ""),
     "socat": Need("socat", ""),
     "strace": Need("strace", ""),
     "systemctl": Need("systemd", ""),
@@ -77,13 +77,11 @@ _SERVERS: Final = ("/usr/sbin", "/sbin")
 
 
 def find(name: str) -> str | None:
-    """Return the path of a program or library, or None if it is not installed.
+    """Return the path of a program, or None if it is not installed.
 
     The name "cc" stands for the compiler in $CC, if that is set. Debian's folders for servers are
     searched even if they are not in PATH.
     """
-    if name == "libpcap":
-        return ctypes.util.find_library("pcap")
     if name == "cc":
         name = (os.environ.get("CC") or "cc").split()[0]
     return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *_SERVERS]))

@@ -88,12 +88,9 @@ class Capture:
             self._left_out.update(self._segments.left_out)
         return self._segments
 
-    def packets(self, first: int = 0, count: int | None = None) -> PacketList:
-        """Return the packets from index `first`, at most `count` of them, as a scapy PacketList.
-
-        Scapy dissects about 5,000 packets per second.
-        """
-        return packets_of(self.table, first, count)
+    def packets(self) -> PacketList:
+        """Return the packets as a scapy PacketList; scapy dissects about 5,000 per second."""
+        return packets_of(self.table)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Save a permanent copy of the file as `path`, and return the path."""

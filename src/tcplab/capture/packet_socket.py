@@ -12,7 +12,6 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab import machine
 from tcplab.capture.packets import dissect, scapy_time
 from tcplab.errors import CaptureError
 from tcplab.lab import Loopback
@@ -96,22 +95,6 @@ def attach(opened: socket.socket, program: Filter) -> None:
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HP", len(program), ctypes.addressof(buffer))
     opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
-
-
-def compiled(expression: str) -> Filter:
-    """Compile a pcap-filter(7) expression for Ethernet, using libpcap, or raise CaptureError."""
-    machine.require("libpcap")
-    from scapy.arch.common import compile_filter
-    from scapy.error import Scapy_Exception
-
-    try:
-        program = compile_filter(expression, linktype=ETHERNET)
-    except Scapy_Exception as error:
-        raise CaptureError(f"filter={expression!r}: {error}") from None
-    used = [program.bf_insns[i] for i in range(program.bf_len)]
-    return [
-        (instruction.code, instruction.jt, instruction.jf, instruction.k) for instruction in used
-    ]
 
 
 def receive(opened: socket.socket, link_type: int) -> Packet:

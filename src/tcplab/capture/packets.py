@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     from scapy.plist import PacketList
 
 
-def packets_of(table: PacketTable, first: int = 0, count: int | None = None) -> PacketList:
-    """Return packets of a capture file as a scapy PacketList; see :meth:`Capture.packets`."""
-    link_types = table.link_types()
-    indices = range(len(table))[first : None if count is None else first + count]
-    return packet_list(_packet(table, i, int(link_types[i])) for i in indices)
+def packets_of(table: PacketTable) -> PacketList:
+    """Return the packets of a capture file as a scapy PacketList."""
+    return packet_list(_packet(table, i, of) for i, of in enumerate(table.link_types().tolist()))
 
 
 def _packet(table: PacketTable, i: int, link_type: int) -> Packet:

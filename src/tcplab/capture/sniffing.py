@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tcplab.capture.packet_socket import (
-    EVERYTHING,
     NOTHING,
     attach,
-    compiled,
     has_waiting,
     open_packet_socket,
     receive,
@@ -46,10 +44,8 @@ class Sniffed:
 def sniff(
     host: Host,
     *,
-    filter: str | None = None,  # noqa: A002  (scapy's name)
     lfilter: Callable[[Packet], object] | None = None,
     prn: Callable[[Packet], object] | None = None,
-    count: int = 0,
     iface: str | None = None,
 ) -> Iterator[Sniffed]:
     """Pass the packets on a host's interface to scapy while a with statement runs::
@@ -64,23 +60,18 @@ def sniff(
     exception in lfilter or prn is raised at the end. The arguments are those of scapy's sniff():
 
     Args:
-        filter: a filter in the language of pcap-filter(7), such as "tcp port 5001". The kernel
-            drops all other packets before they cost any time. Requires libpcap
         lfilter: a function of a packet, which is kept if the function returns something true
         prn: called with each packet that is kept. Its result is printed
-        count: number of packets after which to stop, or 0 for no limit
         iface: the interface, if not the one that leads to the link
     """
     interface = iface or host.interface
-    keep = compiled(filter) if filter else EVERYTHING
-    opened, link_type = open_packet_socket(host, interface, keep)
+    opened, link_type = open_packet_socket(host, interface)
     errors: list[Exception] = []
     with opened:
         sniffer = _start(
             {_source(opened, link_type): interface},
             lfilter=_guarded(lfilter, errors),
             prn=_guarded(prn, errors),
-            stop_filter=_after(count, opened),
         )
         sniffed = Sniffed(packet_list(()))
         try:
@@ -148,26 +139,12 @@ def _guarded(function: Callable[[Packet], object] | None, errors: list[Exception
     return call
 
 
-def _after(count: int, opened: socket.socket) -> Callable[[Packet], bool]:
-    """Return a stop_filter that ends the sniffing after `count` packets, or never if it is 0."""
-    seen = 0
-
-    def stop(_packet: Packet) -> bool:
-        nonlocal seen
-        seen += 1
-        if seen == count:
-            attach(opened, NOTHING)  # later packets do not count as lost
-        return seen == count
-
-    return stop
-
-
 def _drain(sniffer: Any, opened: socket.socket) -> None:
     """Stop scapy's thread once it has taken every packet that the socket holds."""
     from scapy.error import Scapy_Exception
 
     while sniffer.thread.is_alive() and has_waiting(opened):
         time.sleep(0.001)
-    with contextlib.suppress(Scapy_Exception):  # "not running" means that its count was reached
+    with contextlib.suppress(Scapy_Exception):  # "not running", if scapy's thread has ended
         sniffer.stop()
     sniffer.join()

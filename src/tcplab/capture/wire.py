@@ -22,24 +22,20 @@ if TYPE_CHECKING:
 
 
 #: One row per event of :func:`queue_events`. The event is "came" (with the length of the queue at
-#: that moment), "left" (late_ns after it was due), or "dropped" (with the reason). The direction is
-#: 0 from client to server and 1 from server to client. The link has set CE in a marked packet.
+#: that moment), "left" or "dropped". The direction is 0 from client to server and 1 from server to
+#: client. The link has set CE in a marked packet.
 QUEUE_EVENTS: Final = np.dtype(
     [
         ("time_ns", np.int64),
         ("direction", np.uint8),
         ("event", "U7"),
-        ("reason", "U8"),
         ("marked", np.bool_),
         ("queue_packets", np.int32),
-        ("queue_bytes", np.int64),
-        ("late_ns", np.int64),
     ]
 )
 
 _COMMENT: Final = re.compile(
-    rb"(in|out); (?:dropped=(\w+); )?(marked=ce; )?"
-    rb"(?:queue_packets=(\d+) queue_bytes=(\d+)|due_ns=-?\d+ late_ns=(-?\d+))"
+    rb"(in|out); (dropped=\w+; )?(marked=ce; )?(?:queue_packets=(\d+) |due_ns=)"
 )
 
 
@@ -47,7 +43,7 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
     """Return the length of the link's queue over time, from a recording made at the link.
 
     There is a row for each packet that enters, leaves or is dropped. A packet that leaves does not
-    report the queue, so queue_packets and queue_bytes are -1 in its row.
+    report the queue, so queue_packets is -1 in its row.
     """
     table = capture.table
     rows = []
@@ -63,18 +59,15 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
         match = _COMMENT.match(table.data, offset + (kept + 3 & ~3) + 4)
         if match is None:
             continue
-        way, reason, marked, packets, size, late = match.groups()
-        event = "dropped" if reason else "came" if way == b"in" else "left"
+        way, dropped, marked, packets = match.groups()
+        event = "dropped" if dropped else "came" if way == b"in" else "left"
         rows.append(
             (
                 time_ns,
                 interface if way == b"in" else 1 - interface,
                 event,
-                (reason or b"").decode(),
                 marked is not None,
                 int(packets or -1),
-                int(size or -1),
-                int(late or 0),
             )
         )
     events = np.array(rows, QUEUE_EVENTS)
