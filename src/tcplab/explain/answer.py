@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -246,9 +244,8 @@ class Explanation:
 
 def explained(recorded: Recorded) -> Explanation:
     """Join the calls and packets of a recording, and find the causes of its waits."""
-    with _without_collector():
-        joined, connections, missing = conversations(recorded)
-        causes = findings(joined)
+    joined, connections, missing = conversations(recorded)
+    causes = findings(joined)
     unknown = sum(finding.share for finding in causes if finding.cause == "unknown")
     for conversation in joined:
         missing += [f"{conversation.name}: {text}" for text in conversation.missing]
@@ -258,18 +255,6 @@ def explained(recorded: Recorded) -> Explanation:
     for whose, log in (("client", recorded.client), ("server", recorded.server)):
         missing += _missing_of(whose, log)
     return Explanation(recorded, joined, connections, causes, tuple(_fewer(missing)))
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Turn the cyclic garbage collector off, which would visit millions of objects repeatedly."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _missing_of(whose: str, log: CallLog | None) -> list[str]:

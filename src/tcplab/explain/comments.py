@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from tcplab.capture import Capture
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
-from tcplab.segments.pcap import byte_order, comment_option
+from tcplab.segments.pcap import blocks, comment_option
 from tcplab.timeline import Timeline
 
 _ENHANCED = 6  # type of the Enhanced Packet Block in pcapng (draft-ietf-opsawg-pcapng)
@@ -38,25 +38,21 @@ def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]
 
 def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
     """Return a pcapng file with comments added. The keys are packet numbers, from 0."""
-    order = byte_order(pcapng)
-    parts, at, packet = [], 0, 0
-    while at + 12 <= len(pcapng):
-        kind, length = struct.unpack_from(order + "II", pcapng, at)
-        block = pcapng[at : at + length]
+    parts, packet = [], 0
+    for _at, order, kind, block in blocks(pcapng):
+        body = block[8:]
         if kind == _ENHANCED:
             if text := comments.get(packet):
                 captured = struct.unpack_from(order + "I", block, 20)[0]
-                options = 28 + captured + -captured % 4
-                comment = comment_option(order, text.encode())
+                options = 20 + captured + -captured % 4
                 # The comment comes last, because readers look for the packet's flags first.
-                others = block[options:-4].removesuffix(bytes(4))
-                body = block[8:options] + others + comment + bytes(4)
-                new = len(body) + 12
-                block = struct.pack(order + "II", kind, new) + body + struct.pack(order + "I", new)
+                others = body[options:].removesuffix(bytes(4))
+                body = body[:options] + others + comment_option(order, text.encode()) + bytes(4)
             packet += 1
-        parts.append(block)
-        at += length
-    return b"".join([*parts, pcapng[at:]])
+        length = len(body) + 12
+        parts.append(struct.pack(order + "II", kind, length) + body)
+        parts.append(struct.pack(order + "I", length))
+    return b"".join(parts)
 
 
 def with_reasons(capture: Capture, timelines: Iterable[Timeline]) -> bytes:

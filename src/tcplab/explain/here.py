@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
-import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
-from tcplab.errors import CaptureError, LabError
-from tcplab.explain.recording import Recorded, known_command, run_client
+from tcplab.explain.recording import Recorded, known_command, quietly_stop, run_client
 from tcplab.lab import Host, Loopback, has_net_raw, program_path
 from tcplab.lab.namespaces import read_file
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.calls import read_calls
 from tcplab.programs.counters import tcp_counters
-
-if TYPE_CHECKING:
-    from tcplab.capture import Capture
 
 #: Evidence that is missing without a capture.
 _NO_PACKETS: Final = (
@@ -30,11 +22,6 @@ _NO_PACKETS: Final = (
     " counts alone show how long the program waited, but not why"
 )
 _SETTLE_S: Final = 0.1
-#: Number of bytes recorded per packet, which is enough for the headers.
-_HEADERS: Final = 128
-#: Time to wait before dumpcap is stopped. The kernel hands packets to it in blocks, and the last
-#: block would otherwise be lost.
-_BLOCK_S: Final = 0.3
 
 
 class _Machine(Loopback):
@@ -42,7 +29,7 @@ class _Machine(Loopback):
 
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
         """Return what Loopback does, but skip its check of privileges if `capture` has them."""
-        return super().entrance(host, privileged and not _has_right(program_path("capture")))
+        return super().entrance(host, privileged and not _has_right())
 
 
 def record_here(
@@ -61,9 +48,10 @@ def record_here(
         chosen = interface or _default_interface()
         host = Host(machine, "here", "", chosen)
         known_command(client)
-        if (near := _recorder(host)) is not None:
+        near = host.capture() if has_net_raw() or _has_right() else None
+        if near is not None:
             near.start()
-            stack.callback(_quietly_stop, near)
+            stack.callback(quietly_stop, near)
         else:
             notes += [_NO_PACKETS, f"to allow capturing: {right_to_capture()}"]
         log = Path(name) / "client"
@@ -76,96 +64,17 @@ def record_here(
         return Recorded(read_calls(log), None, capture, None, span, None, notes, output, overflows)
 
 
-class _Recorder(Protocol):
-    """Anything that records the packets of an interface between start() and stop()."""
-
-    def start(self) -> Capture:
-        """Start recording, and return the capture once packets are being recorded."""
-
-    def stop(self) -> Capture:
-        """Stop recording, and return the capture."""
-
-
-def _quietly_stop(recording: _Recorder) -> None:
-    with contextlib.suppress(CaptureError, LabError):
-        recording.stop()
-
-
-# ---- the right to capture ------------------------------------------------------------------------
-
-
-def _recorder(host: Host) -> _Recorder | None:
-    """Return tcplab's recorder if it may capture, otherwise Wireshark's, or None."""
-    if has_net_raw() or _has_right(program_path("capture")):
-        return host.capture()
-    if (path := _dumpcap()) is not None and os.access(path, os.X_OK):
-        return _Dumpcap(host, path)
-    return None
-
-
 def right_to_capture() -> str:
     """Return the command with which an administrator allows this user to capture packets here."""
-    path = _dumpcap()
-    if path is not None and not os.access(path, os.X_OK):
-        group = Path(path).group()
-        return f"sudo usermod -aG {group} {getpass.getuser()} (for {path}; then log in again)"
     return f"sudo setcap cap_net_raw+ep {program_path('capture')}"
 
 
-def _dumpcap() -> str | None:
-    """Return the path of Wireshark's dumpcap if its file may capture, or None.
-
-    The user need not be permitted to run it.
-    """
-    for folder in (*os.environ["PATH"].split(os.pathsep), "/usr/sbin"):
-        path = Path(folder) / "dumpcap"
-        if _has_right(path):
-            return str(path)
-    return None
-
-
-def _has_right(path: str | Path) -> bool:
+def _has_right() -> bool:
+    """Return whether the capture program has a file capability."""
     try:
-        return bool(os.getxattr(path, "security.capability"))
+        return bool(os.getxattr(program_path("capture"), "security.capability"))
     except OSError:
         return False
-
-
-class _Dumpcap:
-    """A recorder that runs Wireshark's dumpcap, which members of the wireshark group may run."""
-
-    def __init__(self, host: Host, path: str) -> None:
-        self._host, self._path = host, path
-        self._process: subprocess.Popen[str] | None = None
-        from tcplab.capture import Capture
-
-        self._file = tempfile.TemporaryFile(prefix="tcplab-")  # noqa: SIM115  (the Capture closes it)
-        self._capture = Capture(f"/proc/{os.getpid()}/fd/{self._file.fileno()}", file=self._file)
-
-    def start(self) -> Capture:
-        self._process = self._host.start(
-            [self._path, "-q", "-i", self._host.interface, "-s", str(_HEADERS), "-w", "-"],
-            stdout=self._file,
-            stderr=subprocess.PIPE,
-        )
-        assert self._process.stderr is not None
-        messages = []
-        for line in self._process.stderr:
-            if line.startswith("File:"):  # dumpcap prints this once its socket is open
-                return self._capture
-            messages.append(line.strip())
-        raise CaptureError(" ".join(messages[1:3]) or "dumpcap ended without a message")
-
-    def stop(self) -> Capture:
-        """Stop recording, and return the capture. Calling it again only returns the capture."""
-        assert self._process is not None
-        if self._process.poll() is None:
-            time.sleep(_BLOCK_S)
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait(30)
-        assert self._process.stderr is not None
-        self._process.stderr.close()
-        return self._capture
 
 
 def _default_interface() -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tcplab.errors import LabError, ParameterError
+from tcplab.errors import CaptureError, LabError, ParameterError
 from tcplab.lab import Host, Lab
 from tcplab.lab.binaries import environment, find_command
 from tcplab.lab.scratch import temporary_folder
@@ -20,7 +20,7 @@ from tcplab.programs.counters import tcp_counters
 from tcplab.programs.pair import await_listener
 
 if TYPE_CHECKING:
-    from tcplab.capture import Capture
+    from tcplab.capture import Capture, Recording
 
 #: Time limit for a server to start listening.
 LISTEN_S: Final = 30.0
@@ -29,8 +29,6 @@ LISTEN_S: Final = 30.0
 _SETTLE_S: Final = 0.05
 _GRACE_S: Final = 0.3
 _PATIENCE_S: Final = 3.0
-#: A server that has a UDP port may take this long to listen on a TCP port as well.
-_UDP_FIRST_S: Final = 2.0
 #: Prefixes of loopback addresses.
 LOOPBACK: Final = ("127.", "::1")
 #: Pattern of calls with which servers give up root. They fail in a lab, which has only one user.
@@ -66,8 +64,10 @@ def record_in_lab(
     with temporary_folder() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         notes: list[str] = []
-        near = stack.enter_context(contextlib.closing(_Stopped(lab.client)))
-        far = stack.enter_context(contextlib.closing(_Stopped(lab.server)))
+        near, far = lab.client.capture(), lab.server.capture()
+        for recording in near, far:
+            recording.start()
+            stack.callback(quietly_stop, recording)
         port = ""
         serving = None
         if server is not None:
@@ -90,17 +90,10 @@ def record_in_lab(
     return Recorded(logs[0], logs[1] or None, *captures, span, rate, notes, output, overflows)
 
 
-class _Stopped:
-    def __init__(self, host: Host) -> None:
-        self._recording = host.capture()
-        self._recording.start()
-
-    def stop(self) -> Capture:
-        return self._recording.stop()
-
-    def close(self) -> None:
-        with contextlib.suppress(Exception):
-            self._recording.stop()
+def quietly_stop(recording: Recording) -> None:
+    """Stop a recording that an error has made useless."""
+    with contextlib.suppress(CaptureError, LabError):
+        recording.stop()
 
 
 def _filled(word: str, address: str, port: str) -> str:
@@ -192,7 +185,6 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
     """Return the server's first TCP port that the client can reach, or raise LabError."""
     end = time.monotonic() + LISTEN_S
     seen: list[End] = []
-    udp = 0.0  # time at which a UDP port was first seen, or 0
     while time.monotonic() < end:
         seen = _listening(log)
         for address, port in seen:
@@ -204,13 +196,6 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
             raise LabError(
                 f"the server {name} ended without listening{_last_words(log)}{_hint(log)}"
             )
-        udp = udp or (time.monotonic() if _udp_ports(host) else 0.0)
-        if udp and not seen and time.monotonic() - udp > _UDP_FIRST_S:
-            ports = " and ".join(map(str, _udp_ports(host)))
-            raise LabError(
-                f"the server {name} listens on UDP port {ports} and on no TCP port: only TCP is"
-                " explained"
-            )
         time.sleep(0.01)
     if seen:
         where = ", ".join(f"{address} port {port}" for address, port in seen)
@@ -218,16 +203,10 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
             f"the server {name} listens on {where} only, which the client's host cannot reach:"
             f" tell it to bind {host.address} or 0.0.0.0"
         )
-    raise LabError(f"the server {name} did not listen on a TCP port within {LISTEN_S:g} s")
-
-
-def _udp_ports(host: Host) -> list[int]:
-    """Return the UDP ports bound on the host; only the server can have bound them."""
-    lines = host.read("/proc/net/udp").splitlines()[1:]
-    with contextlib.suppress(LabError):  # a kernel without IPv6
-        lines += host.read("/proc/net/udp6").splitlines()[1:]
-    ports = {int(line.split()[1].rpartition(":")[2], 16) for line in lines}
-    return sorted(ports - {0})
+    raise LabError(
+        f"the server {name} did not listen on a TCP port within {LISTEN_S:g} s: only TCP is"
+        " explained"
+    )
 
 
 def _listening(log: Path) -> list[End]:

@@ -223,7 +223,7 @@ def comment_option(order: str, text: bytes) -> bytes:
     return struct.pack(order + "HH", COMMENT, len(text)) + text + bytes(-len(text) % 4)
 
 
-def _blocks(data: bytes) -> Iterator[tuple[int, str, int, bytes]]:
+def blocks(data: bytes) -> Iterator[tuple[int, str, int, bytes]]:
     """Yield the offset, byte order, type and bytes of each block, without its second length."""
     order = "<"
     at = 0
@@ -249,7 +249,7 @@ def _pcapng_packets(data: bytes, name: str, interfaces: list[Interface]) -> Iter
     """Yield the packets, and add the interfaces to the list when their blocks are read."""
     first = 0  # the first interface of the current section
     clocks: list[tuple[int, int]] = []
-    for at, order, kind, block in _blocks(data):
+    for at, order, kind, block in blocks(data):
         if kind == _SHB:
             first = len(interfaces)
         elif kind == _IDB:

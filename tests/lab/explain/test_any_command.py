@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import pytest
 from tests.support.commands import completed
 from tests.support.explain import programs as run
 from tests.support.lifetime import until
-from tests.support.needs import IPV6, NET_RAW, need
+from tests.support.needs import IPV6, NET_RAW
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
 
@@ -46,7 +45,6 @@ def slow() -> Explanation:
 def test_the_command_follows_two_dashes() -> None:
     assert with_command(["explain", "--", "a", "--", "-b"]) == (["explain"], ["a", "--", "-b"])
     assert with_command(["explain", "--json", "--", "a"]) == (["explain", "--json"], ["a"])
-    assert with_command(["explain", "file", "a.pcap"]) == (["explain", "a.pcap"], [])
     assert with_command(["run", "cork", "--", "a"]) == (["run", "cork", "--", "a"], [])
 
 
@@ -103,20 +101,6 @@ def test_a_server_on_localhost_gets_the_advice_to_bind_elsewhere(
     server = f'{run.python("")[0]} -S -c "{code}"'
     assert cli.main(["explain", "--server", server, "--", "true"]) == 1
     assert "127.0.0.1 port 8081 only" in capsys.readouterr().err
-
-
-@needs_lab
-@pytest.mark.parametrize("family", ["AF_INET", "AF_INET6"])
-def test_a_udp_server_is_refused_at_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], family: str
-) -> None:
-    monkeypatch.setattr("tcplab.explain.recording._UDP_FIRST_S", 0.1)
-    monkeypatch.setattr("tcplab.explain.recording.LISTEN_S", 5.0)
-    code = f"import socket; s = socket.socket(socket.{family}, socket.SOCK_DGRAM);"
-    code += "s.bind(('', 0)); s.recv(9)"
-    assert cli.main(["explain", "--server", f'{sys.executable} -c "{code}"', "--", "true"]) == 1
-    refusal = r"listens on UDP port \d+ and on no TCP port: only TCP is explained"
-    assert re.search(refusal, capsys.readouterr().err)
 
 
 @needs_lab
@@ -281,24 +265,6 @@ def test_with_here_an_ordinary_user_sees_calls_and_how_to_record_packets(
     assert done.returncode == 0, done.stderr
     assert f"connection to 127.0.0.1 port {port}: 1 writes, 1 bytes sent, 2 read" in done.stdout
     assert f"to allow capturing: {right_to_capture()}" in " ".join(done.stdout.split())
-
-
-def test_with_here_dumpcap_records_for_a_user_without_the_right(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """A member of the group wireshark may run dumpcap, but not the course's recorder."""
-    dumpcap, setcap = need("dumpcap"), need("setcap")
-    if not has_net_raw():
-        pytest.skip(NET_RAW)
-    copy = shutil.copy(dumpcap, tmp_path)
-    subprocess.run([setcap, "cap_net_raw,cap_net_admin+ep", copy], check=True)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr("tcplab.explain.here.has_net_raw", lambda: False)
-    with answering() as port:
-        command = run.python(CLIENT.format(port))
-        assert cli.main(["explain", "--here", "--interface", "lo", "--", *command]) == 0
-    out = capsys.readouterr().out
-    assert f"1 connection to 127.0.0.1 port {port}: 1 messages, 1 bytes sent, 2 received" in out
 
 
 @contextmanager
