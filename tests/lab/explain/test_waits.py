@@ -143,6 +143,48 @@ CASES = {
         "",
         link={"rtt_ms": 5},
     ),
+    "a cork that is forgotten on a long path": Case(
+        ACCEPT + "for _ in range(8): c.recv(20, socket.MSG_WAITALL); c.sendall(b'k')",
+        CONNECT
+        + "for _ in range(8):\n"
+        + "    s.send(b'head', socket.MSG_MORE); s.send(bytes(16), socket.MSG_MORE); s.recv(1)",
+        "forgotten-cork",
+        "fault",
+        "omit MSG_MORE",
+        {"rtt_ms": 150},
+        change=("bytes(16), socket.MSG_MORE", "bytes(16)"),
+    ),
+    "a socket that is handed to another process": Case(
+        "import os\n"
+        "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "if not os.fork():\n"
+        "    c = socket.socket(fileno=socket.recv_fds(b, 1, 1)[1][0])\n"
+        "    while c.recv(99): c.sendall(b'h' * 100); c.sendall(b'b' * 1000)\n"
+        + ACCEPT
+        + "socket.send_fds(a, [b'x'], [c.fileno()]); c.close(); os.wait()",
+        CONNECT + "for _ in range(10): s.sendall(b'ask'); s.recv(1100, socket.MSG_WAITALL)",
+        "nagle-delayed-ack",
+        "fault",
+        "hand each message over in one write",
+        change=("c.sendall(b'h' * 100); c.sendall(b'b' * 1000)", "c.sendall(bytes(1100))"),
+    ),
+    "frames in two writes with asyncio": Case(
+        "import asyncio\n"
+        "async def serve(r, w):\n"
+        "    while (h := await r.read(2)):\n"
+        "        await r.readexactly(h[-1]); w.write(b'\\x82\\x64'); w.write(bytes(100))\n"
+        "async def main(): await (await asyncio.start_server(serve, port=8080)).serve_forever()\n"
+        "asyncio.run(main())",
+        "import asyncio\n"
+        "async def main():\n"
+        "    r, w = await asyncio.open_connection('server', 8080)\n"
+        "    for _ in range(30):\n"
+        "        w.write(b'\\x82\\x10'); w.write(bytes(16)); await r.readexactly(102)\n"
+        "    w.close()\n"
+        "asyncio.run(main())",
+        "",
+        "",
+    ),
 }
 
 

@@ -164,6 +164,13 @@ FAULTS = {
         side="server",
         fix="set TCP_NODELAY",
     ),
+    "nailgun-header-byte-by-byte": Fault(
+        "https://github.com/facebookarchive/nailgun/pull/120",
+        lambda _: run.answers("k", until="payload"),
+        run.java_chunks,
+        NAGLE,
+        side="client",
+    ),
 }
 HEALTHY = {
     "a goroutine reads while another writes twice with TCP_NODELAY": Healthy(
@@ -244,6 +251,12 @@ HEALTHY = {
         run.nginx,
         shell(f"curl -s {URL}small --next -s {URL}small; sleep 0.2; curl -s {URL}small", "curl"),
     ),
+    "java, header and payload through a buffer": Healthy(
+        lambda _: run.answers("k", until="payload"),
+        lambda folder: run.java_chunks(folder, "buffered"),
+    ),
+    "redis, one command": Healthy(lambda _: run.redis(), words("redis-cli -h server ping")),
+    "mosquitto, QoS 0": Healthy(run.mosquitto, lambda _: run.publishes(10)),
 }
 
 

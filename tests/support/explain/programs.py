@@ -593,3 +593,32 @@ def tls_client() -> list[str]:
             while left: left -= len(s.recv(left))
         """
     )
+
+
+def publishes(count: int) -> list[str]:
+    """Return a command that publishes `count` messages with mosquitto_pub."""
+    return ["sh", "-c", f"yes hello | head -{count} | mosquitto_pub -h server -t t -l"]
+
+
+def java_chunks(folder: Path, *arguments: str) -> list[str]:
+    """Return a Java client that writes each header byte by byte; an argument adds a buffer."""
+    need("java")
+    (folder / "Chunks.java").write_text(
+        """
+        import java.io.*;
+        public class Chunks {
+            public static void main(String[] words) throws Exception {
+                var s = new java.net.Socket("server", 8080);
+                OutputStream out = s.getOutputStream();
+                if (words.length > 0) out = new BufferedOutputStream(out);
+                for (int i = 0; i < 20; i++) {
+                    for (byte b : "0007".getBytes()) out.write(b);
+                    out.write("payload".getBytes());
+                    out.flush();
+                    s.getInputStream().read();
+                }
+            }
+        }
+        """
+    )
+    return ["java", str(folder / "Chunks.java"), *arguments]
