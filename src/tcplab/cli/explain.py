@@ -6,9 +6,8 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from json import dumps
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -26,16 +25,11 @@ if TYPE_CHECKING:
 
 
 def with_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split a command line at "--" into tcplab's own arguments and the command to explain.
-
-    The word "file" before a capture is optional.
-    """
+    """Split a command line at "--" into tcplab's own arguments and the command to explain."""
     arguments, command = list(arguments), []
     if arguments[:1] == ["explain"] and "--" in arguments:
         at = arguments.index("--")
         arguments, command = arguments[:at], arguments[at + 1 :]
-    if arguments[:2] == ["explain", "file"]:
-        del arguments[1]
     return arguments, command
 
 
@@ -87,7 +81,7 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class InEither:
-    """Options for both a laboratory and this machine.
+    """Options for a command, in a laboratory or on this machine.
 
     Args:
         timeout_s: end the command after S seconds (default 60) and explain what was recorded.
@@ -109,7 +103,6 @@ class Evidence:
         sender: the side whose segments to explain (default: client).
         log: read the sender's log of the same run.
         peer_capture: read the capture recorded at the peer.
-        peer_log: read the peer's log.
         nodelay: the sender's TCP_NODELAY setting, if no log shows it.
     """
 
@@ -117,62 +110,7 @@ class Evidence:
     sender: Literal["client", "server"] = "client"
     log: File | None = None
     peer_capture: File | None = None
-    peer_log: File | None = None
     nodelay: Literal["on", "off"] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Draw figures, as .png, .svg or .pdf.
-
-    Args:
-        figure: draw lanes for application, kernel, wire and peer.
-        sequence: draw arrows between sender and peer.
-        time_sequence: plot sequence numbers over time, for the whole connection.
-        in_flight: plot the data in flight over time, for the whole connection.
-        between: limit --time-sequence and --in-flight to this interval (default: all).
-        message: draw message number N in --figure and --sequence (default: a typical one).
-    """
-
-    figure: FigureFile | None = None
-    sequence: FigureFile | None = None
-    time_sequence: FigureFile | None = None
-    in_flight: FigureFile | None = None
-    between: Annotated[tuple[float, float] | None, Spelled(float, "MS")] = None
-    message: Number | None = None
-
-    @property
-    def wanted(self) -> bool:
-        return any(getattr(self, name) for name in _PARTS)
-
-    def check(self) -> None:
-        """Reject --message or --between if no requested figure uses it."""
-        for part, noun in (("message", "message"), ("between", "interval")):
-            drawn_by = [name for name, option in _PARTS.items() if option == part]
-            if getattr(self, part) is not None and not any(getattr(self, n) for n in drawn_by):
-                options = " and ".join(map(_option, drawn_by))
-                raise ValueError(f"--{part} selects the {noun} for {options}: give one of them")
-
-    def draw(self, timeline: Timeline) -> Iterator[tuple[Picture, str]]:
-        """Draw each requested figure; yield it with the file to save it in."""
-        from tcplab import figures
-
-        for name, part in _PARTS.items():
-            if file := getattr(self, name):
-                drawn = getattr(figures, "timeline" if name == "figure" else name)
-                try:
-                    yield drawn(timeline, getattr(self, part)), file
-                except ValueError as error:
-                    raise ValueError(f"{_option(name)}: {error}") from None
-
-
-#: The option that selects the part of the run to draw, by figure.
-_PARTS: Final = {
-    "figure": "message",
-    "sequence": "message",
-    "time_sequence": "between",
-    "in_flight": "between",
-}
 
 
 def _option(name: str) -> str:
@@ -187,11 +125,11 @@ def explain(
     *,
     json: bool = False,
     rate_mbit: Annotated[float | None, Spelled(float, "R")] = None,
+    figure: FigureFile | None = None,
     lab: InLab = InLab(),
     here: Here = Here(),
     either: InEither = InEither(),
     evidence: Evidence = Evidence(),
-    figures: Figures = Figures(),
     argv: Annotated[Sequence[str], PythonOnly()] = (),
 ) -> int:
     """Explain why a command that uses TCP takes as long as it does, or explain a capture.
@@ -204,13 +142,13 @@ def explain(
         capture: pcap or pcapng file to explain.
         json: print everything as one JSON object.
         rate_mbit: rate of the link in Mbit/s.
+        figure: draw a message's timeline (.png, .svg or .pdf), from the sender that waited longest.
 
     The server's host name is "server". In COMMAND, {server} and {port} are replaced by its address
     and the port on which it listens. The server must listen on all addresses, not only localhost.
 
     Example: tcplab explain --server "redis-server --protected-mode no" -- redis-cli -h server ping
     """
-    figures.check()
     if rate_mbit is not None and not 0 < rate_mbit <= 1e6:
         raise ValueError(f"--rate-mbit {rate_mbit:g}: must be more than 0 and at most 1000000")
     if capture is not None and argv:
@@ -218,19 +156,30 @@ def explain(
     with loading():
         from tcplab.explain.answer import explained  # noqa: F401
 
+    if capture is not None and json:
+        if evidence != Evidence(peer_capture=evidence.peer_capture) or figure:
+            raise ValueError("--json: only --peer-capture and --rate-mbit can be given with it")
+        print(from_capture(capture, evidence, rate_mbit).as_json())
+        return 0
     if capture is not None:
-        return _explain_capture(capture, evidence, rate_mbit, figures, json=json)
+        return _explain_capture(capture, evidence, rate_mbit, figure)
     explanation = explain_words(argv, lab, here, either.timeout_s, rate_mbit)
     try:
         if either.pcapng:
             explanation.save_pcapng(either.pcapng)
-        for picture, file in figures.draw(explanation.worst()) if figures.wanted else ():
-            picture.save(file)
+        if figure:
+            _draw(explanation.worst()).save(figure)
     finally:  # print the answer even if a file could not be saved
         if either.output:
             print(explanation.recorded.output, end="", file=sys.stderr)
         _print(explanation.as_json() if json else explanation.report())
     return 0
+
+
+def _draw(timeline: Timeline) -> Picture:
+    from tcplab import figures
+
+    return figures.timeline(timeline)
 
 
 def _print(text: str) -> None:
@@ -289,9 +238,9 @@ MOST_LISTED: Final = 20_000
 
 
 def _explain_capture(
-    capture: str, evidence: Evidence, rate_mbit: float | None, figures: Figures, *, json: bool
+    capture: str, evidence: Evidence, rate_mbit: float | None, figure: str | None
 ) -> int:
-    """Print the verdict on a capture, the segments of one connection, or both; save the figures."""
+    """Print the verdict on a capture, the segments of one connection, or both; save the figure."""
     import numpy as np
 
     from tcplab.segments import TCP, from_file
@@ -300,25 +249,20 @@ def _explain_capture(
     tcp = segments[segments["protocol"] == TCP]
     numbers = np.unique(tcp["connection"]).tolist()
     listed = len(tcp) <= MOST_LISTED or evidence != Evidence(peer_capture=evidence.peer_capture)
-    if evidence.connection is None and not figures.wanted and not (len(numbers) <= 1 and listed):
-        explanation = from_capture(capture, evidence, rate_mbit)
-        _print(explanation.as_json() if json else explanation.report())
-        if not json:
-            which = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
-            print(f"\nTo list the segments of one connection, add --connection N ({which}).")
+    if evidence.connection is None and not figure and not (len(numbers) <= 1 and listed):
+        _print(from_capture(capture, evidence, rate_mbit).report())
+        which = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+        print(f"\nTo list the segments of one connection, add --connection N ({which}).")
         return 0
     timeline = find(capture, evidence, rate_mbit)
     # Draw before printing anything, because a figure that cannot be drawn means wrong options.
-    pictures = list(figures.draw(timeline))
-    if json:
-        print(as_json(capture, timeline))
-    else:
-        if evidence.connection is None and evidence.log is None:
-            _print(from_capture(capture, evidence, rate_mbit).report())
-            print()
-        print(report(timeline))
-    for picture, file in pictures:
-        picture.save(file)
+    picture = _draw(timeline) if figure else None
+    if evidence.connection is None and evidence.log is None:
+        _print(from_capture(capture, evidence, rate_mbit).report())
+        print()
+    print(report(timeline))
+    if picture and figure:
+        picture.save(figure)
     return 0
 
 
@@ -345,8 +289,7 @@ def find(capture: str, evidence: Evidence, rate_mbit: float | None = None) -> Ti
         None,
         _log(evidence.log),
         from_file(capture),
-        _log(evidence.peer_log),
-        from_file(evidence.peer_capture) if evidence.peer_capture else None,
+        peer_segments=from_file(evidence.peer_capture) if evidence.peer_capture else None,
         rate_mbit=rate_mbit,
         nodelay=None if evidence.nodelay is None else evidence.nodelay == "on",
     )
@@ -434,27 +377,3 @@ def _heading(timeline: Timeline) -> str:
     mss = "not known" if timeline.mss_bytes is None else f"{timeline.mss_bytes} bytes"
     rtt = "not known" if timeline.rtt_ms is None else f"{timeline.rtt_ms:.3g} ms"
     return f"{timeline.connection}: MSS {mss}, smallest RTT {rtt}, TCP_NODELAY {options}"
-
-
-def as_json(name: str, timeline: Timeline) -> str:
-    """Return the timeline's segments, waits, ACKs and missing evidence as one JSON object.
-
-    The key "name" holds the name of the capture. Points in time are in ns of CLOCK_REALTIME; where
-    the key ends in "_ms", they are in ms since the first event.
-    """
-    from tcplab.timeline.timeline import missing_evidence
-
-    data = {
-        "name": name,
-        "connection": timeline.connection,
-        "mss_bytes": timeline.mss_bytes,
-        "rtt_ms": timeline.rtt_ms,
-        "nodelay": timeline.nodelay,
-        "start_ns": timeline.start_ns,
-        "segments": timeline.rows(),
-        "waits": [asdict(hold) for hold in timeline.merged_holds()],
-        "acks": [asdict(ack) for ack in timeline.acks],
-        "sentences": timeline.sentences(),
-        "missing": missing_evidence(timeline),
-    }
-    return dumps(data)

@@ -1,11 +1,8 @@
-"""`tcplab segments`: print the segments of a capture file, for people or for other programs."""
+"""`tcplab segments`: print the segments of a capture file."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
-from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 from tcplab.checks.parameters import Spelled
@@ -23,7 +20,6 @@ def segments(
     *,
     connection: Annotated[int | None, Spelled(int, "N")] = None,
     summary: bool = False,
-    json: bool = False,
 ) -> int:
     """List the TCP and UDP segments of a capture file (pcap or pcapng), one per line.
 
@@ -31,12 +27,9 @@ def segments(
         file: the capture to read.
         connection: show only connection N; the first is 0.
         summary: show connections, sizes, share of headers and retransmissions instead.
-        json: print all columns as one JSON object instead.
 
     Example: tcplab segments capture.pcapng --summary
     """
-    if summary and json:
-        raise ValueError("--summary --json: give one")
     with loading():
         from tcplab.segments import from_file
         from tcplab.segments import summary as summary_of
@@ -46,8 +39,6 @@ def segments(
         rows = _only(rows, connection, file)
     if summary:
         print(summary_of(rows))
-    elif json:
-        _write_json(rows, sys.stdout)
     else:
         _write_lines(rows, sys.stdout)
     return 0
@@ -61,24 +52,6 @@ def _only(rows: SegmentArray, number: int, file: str) -> SegmentArray:
     return rows.of(number)
 
 
-def _plain(rows: SegmentArray) -> Iterator[dict[str, Any]]:
-    names = rows.dtype.names or ()
-    return (dict(zip(names, row.tolist(), strict=True)) for row in rows)
-
-
-def _write_json(rows: SegmentArray, out: TextIO) -> None:
-    """Write an object with "connections", "left_out" (packet counts by kind) and "segments"."""
-    from tcplab.segments import flag_names
-
-    ends = [asdict(connection) for connection in rows.connections]
-    out.write(f'{{"connections": {dumps(ends)}, "left_out": {dumps(rows.left_out)}, "segments": [')
-    separator = "\n"
-    for row in _plain(rows):
-        out.write(separator + dumps(row | {"flags": flag_names(row["flags"])}))
-        separator = ",\n"
-    out.write("]}\n")
-
-
 def _write_lines(rows: SegmentArray, out: TextIO) -> None:
     """Write one line per segment with the time since the first; name each connection once."""
     from tcplab.segments.left_out import in_words
@@ -86,7 +59,8 @@ def _write_lines(rows: SegmentArray, out: TextIO) -> None:
     out.write(_LINE.format(*_HEADINGS) + "\n")
     start = int(rows["time_ns"].min()) if len(rows) else 0
     seen: set[int] = set()
-    for row in _plain(rows):
+    for values in rows:
+        row = dict(zip(rows.dtype.names or (), values.tolist(), strict=True))
         number = row["connection"]
         if number not in seen:
             seen.add(number)

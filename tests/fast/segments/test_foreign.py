@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -163,8 +162,6 @@ def test_outputs_name_the_packets_left_out(path: Path, capsys: pytest.CaptureFix
     for options in each(([], ["--summary"])):
         assert main(["segments", str(path), *options]) == 0
         assert message in capsys.readouterr().out
-    assert main(["segments", str(path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["left_out"] == LEFT_OUT
 
 
 def test_explain_names_unread_packets(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
