@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import statistics
+import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args
 
+from tcplab import machine
+from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, computed, derived, experiment, provenance
 from tcplab.experiments.any_command import FILES, HTTP_SERVER, Commands, Explained, run_command
 from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.explain.joining import Conversation
 from tcplab.lab import Lab
+from tcplab.lab.scratch import temporary_folder
 from tcplab.tables import Column
+from tcplab.timeline import Timeline
 
 
 class Pair(NamedTuple):
@@ -202,3 +209,152 @@ def measure_redis(
 
         runs, done = one_by_one("redis-pipelining", pipelines, measure)
         return Result(runs, provenance(lab, **done, commands=commands))
+
+
+# ---- mosquitto -----------------------------------------------------------------------------------
+
+MOSQUITTO_CONF: Final = """\
+listener 1883
+allow_anonymous true
+set_tcp_nodelay {value}
+"""
+
+#: A shell script with a subscriber, and a sensor that publishes with TCP_NODELAY.
+SENSOR: Final = """\
+mosquitto_sub -h server -t sensor -C {count} > {folder}/readings &
+sleep 0.5
+seq {count} | while read -r reading; do echo "$reading"; sleep {pause_s}; done |
+    mosquitto_pub -h server -t sensor -l --nodelay
+wait
+"""
+
+
+class Delivered(Explained, key="nodelay"):
+    """A run in which an MQTT broker forwards a sensor's readings to a subscriber."""
+
+    columns = (
+        Column("case", "broker"),
+        Column("broker_writes", "writes to the subscriber", "d"),
+        Column("broker_segments", "segments", "d"),
+        Column("delay_ms", "mean delay (ms)", ".1f"),
+        Column("longest_ms", "longest delay (ms)", ".1f"),
+        Column("held_ms", "held (ms)", ".0f"),
+    )
+
+    nodelay: bool  #: the broker's set_tcp_nodelay
+    readings: int
+
+    @cached_property
+    def to_subscriber(self) -> Timeline:
+        return max(self.timelines("server"), key=lambda timeline: len(timeline.writes))
+
+    @cached_property
+    def delays_ms(self) -> list[float]:
+        delays_ms = []
+        for write in self.to_subscriber.writes:
+            last = write.offset + write.bytes
+            came_ns = [
+                part.arrived_ns
+                for part in self.to_subscriber.segments
+                if part.offset < last <= part.end and part.arrived_ns is not None
+            ]
+            delays_ms += [(came_ns[0] - write.time_ns) / 1e6] if came_ns else []
+        return delays_ms
+
+    broker_writes = computed(lambda run: len(run.to_subscriber.writes))
+    broker_segments = computed(lambda run: len(run.to_subscriber.segments))
+    delay_ms = computed(lambda run: statistics.mean(run.delays_ms))
+    longest_ms = computed(lambda run: max(run.delays_ms))
+
+
+Deliveries: TypeAlias = Result[Delivered]
+
+
+@experiment("mqtt-broker", needs=("mosquitto", "mosquitto_pub"))
+def measure_mosquitto(
+    readings: Annotated[int, Between(2, 1000), "readings that are published with QoS 0"] = 50,
+    pause_ms: Annotated[float, Between(1, 1000, "ms"), "pause between two readings"] = 10.0,
+    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 40.0,
+) -> Deliveries:
+    """Forward a sensor's readings through an MQTT broker with set_tcp_nodelay off and on."""
+    script = SENSOR.replace("{count}", str(readings)).replace("{pause_s}", f"{pause_ms / 1000:g}")
+    user = "user root\n" if os.getuid() == 0 else ""
+    with Lab(rtt_ms=rtt_ms) as lab:
+
+        def measure(nodelay: bool) -> Delivered:
+            value = str(nodelay).lower()
+            conf = user + MOSQUITTO_CONF.replace("{value}", value)
+            files = {"mosquitto.conf": conf, "sensor.sh": script}
+            broker = ["mosquitto", "-c", "{folder}/mosquitto.conf"]
+            case = f"set_tcp_nodelay {value}"
+            run = run_command(lab, case, ["sh", "{folder}/sensor.sh"], broker, files)
+            return Delivered(run.case, run.evidence, nodelay, readings)
+
+        runs, done = one_by_one("mqtt-broker", [False, True], measure)
+        return Result(runs, provenance(lab, **done, readings=readings, pause_ms=pause_ms))
+
+
+# ---- Go ------------------------------------------------------------------------------------------
+
+#: A server that answers each request with a header and a body, in two writes or with a buffer.
+GO_SERVER: Final = """\
+package main
+
+import ("bufio"; "io"; "net"; "os")
+
+func main() {
+	listener, _ := net.Listen("tcp", ":8080")
+	for {
+		c, _ := listener.Accept()
+		if os.Args[1] == "delay" { c.(*net.TCPConn).SetNoDelay(false) }
+		out := bufio.NewWriter(c)
+		lines := bufio.NewReader(c)
+		for {
+			line, err := lines.ReadString('\\n')
+			if err != nil { break }
+			if line != "\\r\\n" { continue }
+			var to io.Writer = c
+			if os.Args[1] == "bufio" { to = out }
+			io.WriteString(to, "HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\n")
+			io.WriteString(to, "hello")
+			out.Flush()
+		}
+	}
+}
+"""
+
+_GO_CASES: Final = {"as it comes": "plain", "SetNoDelay(false)": "delay", "bufio.Writer": "bufio"}
+
+
+@experiment("go-server", needs=("go", "curl"))
+def measure_go(
+    requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
+    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
+) -> Commands:
+    """Run a server in Go that writes header and body separately, unchanged and with two changes."""
+    asked = [word for _ in range(requests) for word in ("-o", os.devnull, "http://server:8080/")]
+    with temporary_folder() as folder:
+        server = _built(Path(folder))
+        pairs = {
+            case: Pair(["curl", "-s", *asked], [str(server), word], {})
+            for case, word in _GO_CASES.items()
+        }
+        return _compared("go-server", pairs, rtt_ms, requests=requests)
+
+
+def _built(folder: Path) -> Path:
+    source, made = folder / "server.go", folder / "server"
+    source.write_text(GO_SERVER)
+    go = machine.find("go")
+    assert go is not None
+    done = subprocess.run(
+        [go, "build", "-o", made, source],
+        env=os.environ | {"CGO_ENABLED": "0", "GO111MODULE": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise LabError(f"go cannot build the server: {last}")
+    return made

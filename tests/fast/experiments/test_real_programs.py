@@ -64,6 +64,23 @@ def test_redis_pipelining_needs_fewer_round_trips() -> None:
         assert run.explanation.verdict.kind != "fault"
 
 
+def test_a_broker_sends_more_segments_sooner_with_nodelay() -> None:
+    mqtt = real_programs.measure_mosquitto()
+    delayed, undelayed = mqtt[False], mqtt[True]
+    assert delayed.broker_writes == undelayed.broker_writes == undelayed.broker_segments
+    assert delayed.broker_segments < undelayed.broker_segments / 2
+    assert delayed.delay_ms > 1.5 * undelayed.delay_ms
+
+
+def test_go_makes_the_same_two_writes_and_waits_only_without_nodelay() -> None:
+    go = real_programs.measure_go()
+    plain, delayed, buffered = go.variants
+    assert plain.answer() == delayed.answer()
+    assert [len(part) for part in plain.answer()] == [2, 2]
+    assert [len(part) for part in buffered.answer()] == [1, 1]
+    assert [run.case for run in go.variants if run.verdict == NAGLE] == ["SetNoDelay(false)"]
+
+
 def test_missing_program_is_shown_from_its_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "live")
     monkeypatch.setattr(machine, "find", lambda _name: None)

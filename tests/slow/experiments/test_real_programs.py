@@ -34,3 +34,19 @@ def test_redis_pipelining_saves_round_trips(tool: Tool) -> None:
     assert many.commands_per_s > 5 * one.commands_per_s
     for run in each(redis.variants):
         assert run.commands_per_s < 1.05 * run.model_per_s * 40 / (40 - run.pipeline)
+
+
+def test_broker_sends_more_segments_with_nodelay(tool: Tool) -> None:
+    tool("mosquitto"), tool("mosquitto_pub")
+    mqtt = real_programs.measure_mosquitto(readings=30, rtt_ms=60)
+    delayed, undelayed = mqtt[False], mqtt[True]
+    assert delayed.broker_writes == undelayed.broker_writes >= 30
+    assert delayed.broker_segments < undelayed.broker_segments
+    assert delayed.delay_ms > undelayed.delay_ms >= 30
+
+
+def test_go_makes_two_writes_unless_it_buffers(tool: Tool) -> None:
+    tool("go"), tool("curl")
+    plain, delayed, buffered = real_programs.measure_go(requests=2).variants
+    assert [len(run.answer()[0]) for run in (plain, delayed, buffered)] == [2, 2, 1]
+    assert delayed.held_ms > plain.held_ms
