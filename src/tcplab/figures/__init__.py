@@ -21,12 +21,8 @@ from tcplab.figures.cork import *
 from tcplab.figures.curves import *
 from tcplab.figures.diagnosis import *
 from tcplab.figures.generic import *
-from tcplab.figures.mtu import *
 from tcplab.figures.picture import Picture as Picture
 from tcplab.figures.pipes import *
 from tcplab.figures.queues import *
-from tcplab.figures.real_programs import *
-from tcplab.figures.sendfile import *
-from tcplab.figures.sequence_diagram import *
 from tcplab.figures.the_lab import *
 from tcplab.figures.timeline_figure import *

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
-from tcplab.experiments.bottleneck import (
-    Bloat,
-    Bufferbloat,
-    Flow,
-    Race,
-    RttFairness,
-    Shared,
-)
+from tcplab.experiments.bottleneck import Bloat, Bufferbloat, Flow, Race, RttFairness
 from tcplab.figures import canvas, style
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.tables import digits, grouped
+from tcplab.tables import grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["bottleneck"]
 
@@ -29,73 +22,39 @@ _RATE_WINDOW_S: Final = 0.5
 _MOST_TICKS: Final = 400
 _MARKERS: Final = 9
 
-#: A label, a transfer, and the run that the transfer was part of.
-_Curve = tuple[str, Flow, Shared]
-_Result: TypeAlias = Bufferbloat | RttFairness
-
 
 @drawn
-def bottleneck(result: _Result, key: Any = None) -> Picture:
+def bottleneck(result: Bufferbloat | RttFairness, key: Any = None) -> Picture:
     """Draw congestion window, round-trip time, queue and rate over time, each in its own strip.
 
-    The key selects a variant, and each of its transfers gets a curve. Without a key, the figure
-    shows all variants of bufferbloat (with one transfer each), or the last race.
+    The key selects a variant, by default the last one. Each of its transfers gets a curve.
     """
-    some(result.variants)
-    curves, title, note = _curves(result, key)
+    variant = some(result.variants)[-1] if key is None else result[key]
+    run = variant.run
     figure, strips = canvas.new_panels([1, 1, 1, 1], stacked=True)
     windows, rtts, queue, rates = strips
-    runs: list[Shared] = []
-    for number, (label, flow, run) in enumerate(curves):
-        samples = flow.moments
-        _draw(
-            windows,
-            [(sample.time_s, sample.cwnd_segments) for sample in samples],
-            number,
-            label=label,
-        )
-        _draw(rtts, [(sample.time_s, sample.rtt_ms) for sample in samples], number)
-        _draw(rates, _rates(flow), number)
-        if run not in runs:
-            runs.append(run)
-    for number, run in enumerate(runs):
-        _draw_queue(queue, run, number if len(runs) > 1 else None)
-    for axes, name in zip(strips, ("cwnd", "RTT (ms)", "queue", "Mbit/s"), strict=True):
-        axes.set_ylabel(name)
-        axes.set_ylim(0, 1.12 * axes.get_ylim()[1])
-        axes.set_xlim(0, 1.01 * max(flow.moments[-1].time_s for _label, flow, _run in curves))
-        axes.tick_params(labelbottom=axes is strips[-1])
-        axes.grid()
-    strips[-1].set_xlabel("time (s)")
-    if len(curves) == 1:
-        _draw_probes(rtts, runs[0])
-    _legend(figure, strips, any(run.drops_s for run in runs), any(run.marks_s for run in runs))
+    for flow, look in zip(run.flows, cycle(style.CURVES)):
+        name = "the transfer" if len(run.flows) == 1 else f"{flow.rtt_ms:g} ms"
+        moments = flow.moments
+        _draw(windows, [(moment.time_s, moment.cwnd_segments) for moment in moments], look, name)
+        _draw(rtts, [(moment.time_s, moment.rtt_ms) for moment in moments], look)
+        _draw(rates, _rates(flow), look)
+    _draw(queue, run.queue, (style.BLACK, "", "-"))
+    for strip, name in zip(strips, ("cwnd", "RTT (ms)", "queue", "Mbit/s"), strict=True):
+        strip.set_ylabel(name)
+        strip.set_ylim(0, 1.12 * strip.get_ylim()[1])
+        strip.set_xlim(0, 1.01 * max(flow.moments[-1].time_s for flow in run.flows))
+        strip.tick_params(labelbottom=strip is rates)
+        strip.grid()
+    rates.set_xlabel("time (s)")
+    if run.probes and len(run.flows) == 1:
+        ping: dict[str, Any] = {"color": style.VERMILION, "ms": 3, "label": "a bystander's ping"}
+        rtts.plot(*zip(*run.probes, strict=True), ".", **ping)
+    _draw_signs(queue, "|", 0.93, run.drops_s, "packet dropped")
+    _draw_signs(queue, "+", 0.79, run.marks_s, "packet marked")
+    canvas.legend(figure, windows, rtts, queue)
+    title, note = _finding(variant)
     return Picture(figure, title, table(result), note)
-
-
-def _curves(result: _Result, key: Any) -> tuple[Sequence[_Curve], str, str]:
-    shown = [variant for variant in result.variants if isinstance(variant, Bloat)]
-    if shown and key is None:
-        title, note = _finding(shown[0])
-        if len(shown) > 1:
-            best, worst = (pick(shown, key=lambda each: each.probe_ms) for pick in (min, max))
-            title = (
-                "Behind the worst of these queues, a ping takes"
-                f" {digits(worst.probe_ms / best.probe_ms, 2)} times as long as behind the best"
-            )
-            note = " · ".join(_finding(variant)[1] for variant in (worst, best))
-        return (
-            [(variant.label, variant.run.flows[0], variant.run) for variant in shown],
-            title,
-            note,
-        )
-    variant = result.variants[-1] if key is None else result[key]
-    curves = [(_name(flow, variant.run), flow, variant.run) for flow in variant.run.flows]
-    return curves, *_finding(variant)
-
-
-def _name(flow: Flow, run: Shared) -> str:
-    return "the transfer" if len(run.flows) == 1 else f"{flow.rtt_ms:g} ms"
 
 
 def _finding(variant: Bloat | Race) -> tuple[str, str]:
@@ -116,39 +75,24 @@ def _finding(variant: Bloat | Race) -> tuple[str, str]:
 
 
 def _draw(
-    axes: Axes, points: Sequence[tuple[float, float]], number: int | None, **look: Any
+    axes: Axes,
+    points: Sequence[tuple[float, float]],
+    look: tuple[str, str, str],
+    name: str | None = None,
 ) -> None:
-    """Draw curve `number` in its own look, or in black without markers if number is None."""
-    colour, marker, line = (
-        (style.BLACK, "", "-") if number is None else style.CURVES[number % len(style.CURVES)]
-    )
+    """Draw a curve in a look, which is a colour, a marker and a line style."""
     every = max(len(points) // _MARKERS, 1)
-    look |= {"color": colour, "marker": marker, "ls": line, "lw": 1.3, "ms": 5, "markevery": every}
-    axes.plot(*zip(*points, strict=True), **look)
+    keys: dict[str, Any] = dict(zip(("color", "marker", "ls"), look, strict=True))
+    axes.plot(*zip(*points, strict=True), lw=1.3, ms=5, markevery=every, label=name, **keys)
 
 
-def _draw_probes(axes: Axes, run: Shared) -> None:
-    if run.probes:
-        look: dict[str, Any] = {"color": style.VERMILION, "ms": 3, "label": "a bystander's ping"}
-        axes.plot(*zip(*run.probes, strict=True), ".", **look)
-
-
-def _draw_queue(axes: Axes, run: Shared, number: int | None) -> None:
-    """Draw the length of the queue, with signs for dropped and marked packets at the top."""
-    _draw(axes, run.queue, number)
-    colour = style.BLACK if number is None else style.CURVES[number % len(style.CURVES)][0]
-    for mark, height, times in (("|", 0.93, run.drops_s), ("+", 0.79, run.marks_s)):
-        thinned = times[:: max(len(times) // _MOST_TICKS, 1)]
-        look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ms": 6, "mew": 0.9}
-        axes.plot(thinned, [height] * len(thinned), mark, color=colour, **look)
-
-
-def _legend(figure: Figure, strips: Sequence[Axes], drops: bool, marks: bool) -> None:
-    windows, rtts, queue, _rates = strips
-    for shown, mark, name in ((drops, "|", "packet dropped"), (marks, "+", "packet marked")):
-        if shown:
-            queue.plot([], [], mark, ms=8, mew=1.2, color=style.BLACK, label=name)
-    canvas.legend(figure, windows, rtts, queue)
+def _draw_signs(axes: Axes, sign: str, height: float, times_s: Sequence[float], name: str) -> None:
+    """Draw a sign at each time, at a height that is a share of the strip."""
+    if times_s:
+        thinned = times_s[:: max(len(times_s) // _MOST_TICKS, 1)]
+        look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "color": style.BLACK}
+        heights = [height] * len(thinned)
+        axes.plot(thinned, heights, sign, ms=6, mew=0.9, label=name, **look)
 
 
 def _rates(flow: Flow) -> list[tuple[float, float]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -33,21 +32,20 @@ _DENSE: Final = 3000
 
 
 @drawn
-def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = None) -> Picture:
+def time_sequence(timeline: Timeline) -> Picture:
     """Draw bytes over time, with a stroke per segment between the ACK line and the window line.
 
     Wireshark calls this graph "Time Sequence (tcptrace)". The slope is the rate, the height between
     the ACK line and the strokes is the data in flight, and the window line is the limit that the
-    peer advertises. `between_ms` limits the drawing to this interval, in ms since the first event.
-    Title and table still cover the whole connection.
+    peer advertises.
     """
-    curves = _Curves(timeline, between_ms)
+    curves = _Curves(timeline)
     figure, axes = curves.start("offset in the stream")
     _shade(axes, curves)
     for again, colour, width in ((False, style.BLUE, 2.0), (True, style.VERMILION, 3.5)):
         sent = [
             segment
-            for segment in curves.drawn
+            for segment in timeline.segments
             if (segment.reason is Reason.RETRANSMISSION) is again
         ]
         if not sent:
@@ -59,45 +57,31 @@ def time_sequence(timeline: Timeline, between_ms: tuple[float, float] | None = N
         if again:
             middles = [(segment.offset + segment.end) / 2 for segment in sent]
             axes.plot(times, middles, "D", ms=5, color=colour, zorder=5)
-    acks, windows = curves.part(curves.acknowledged()), curves.part(curves.window_ends())
-    steps(axes, acks, color=style.GREEN, ls="--", label="acknowledged")
-    highest = max(segment.end for segment in curves.drawn)
-    lowest = 0
-    if between_ms is not None:
-        lowest = min(
-            [segment.offset for segment in curves.drawn] + [value for _time, value in acks]
-        )
-    room = (_HEADROOM - 1) * (highest - lowest)
+    steps(axes, curves.acknowledged(), color=style.GREEN, ls="--", label="acknowledged")
+    highest = max(segment.end for segment in timeline.segments)
+    room = (_HEADROOM - 1) * highest
     above = "above the picture: its end is at"
-    _windows(axes, windows, highest + room, "end of the peer's window", above)
-    axes.set_ylim(lowest - 0.4 * room, highest + room)
+    _windows(axes, curves.window_ends(), highest + room, "end of the peer's window", above)
+    axes.set_ylim(-0.4 * room, highest + room)
     _bytes_axis(axes)
     canvas.legend(figure)
     return Picture(figure, _rate_finding(curves), curves.table(), _amount(curves))
 
 
 @drawn
-def in_flight(
-    timeline: Timeline,
-    between_ms: tuple[float, float] | None = None,
-    *,
-    bdp_bytes: float | None = None,
-) -> Picture:
+def in_flight(timeline: Timeline, *, bdp_bytes: float | None = None) -> Picture:
     """Draw the unacknowledged data, and the windows that limit it.
 
     The congestion window comes from samples of TCP_INFO, if there are any, and the peer's window
     from its segments. `bdp_bytes`, the bytes that fill the path (rate × RTT), adds a line and makes
-    the axis logarithmic. Other arguments are those of :func:`time_sequence`.
+    the axis logarithmic.
     """
-    curves = _Curves(timeline, between_ms)
-    finding = _flight_finding(curves, curves.in_flight(), bdp_bytes)
-    flying = curves.part(curves.in_flight())
+    curves = _Curves(timeline)
+    flying, windows, cwnd = curves.in_flight(), curves.windows(), curves.congestion_windows()
     figure, axes = curves.start("bytes in flight")
     _shade(axes, curves)
     steps(axes, flying, color=style.BLUE, ls="-", label="in flight")
     highest = most = max(value for _time, value in flying)
-    windows = curves.part(curves.windows())
-    cwnd = curves.part(curves.congestion_windows())
     if cwnd:
         steps(axes, cwnd, color=style.ORANGE, ls="--", label="congestion window")
         highest = max([highest, *(value for _time, value in cwnd)])
@@ -111,7 +95,7 @@ def in_flight(
     _windows(axes, windows, _HEADROOM * most, "peer's window", "never full: it is")
     _bytes_axis(axes)
     canvas.legend(figure)
-    return Picture(figure, finding, curves.table())
+    return Picture(figure, _flight_finding(curves, flying, bdp_bytes), curves.table())
 
 
 # ---- the curves ----------------------------------------------------------------------------------
@@ -122,7 +106,7 @@ Points = list[tuple[float, int]]  # time in ms, and value
 class _Curves:
     """The data of time_sequence() and in_flight(), with times in ms since the first event."""
 
-    def __init__(self, timeline: Timeline, between_ms: tuple[float, float] | None) -> None:
+    def __init__(self, timeline: Timeline) -> None:
         some(timeline.segments, "the timeline has no data segment to draw")
         self.timeline = timeline
         self.start_ns = timeline.start_ns
@@ -133,39 +117,15 @@ class _Curves:
         last = next((ack for ack in acks if ack.ack >= highest), acks[-1] if acks else None)
         if last is not None:
             self.end_ns = max(self.end_ns, last.time_ns)
-        self.from_ms, self.to_ms = between_ms or (0.0, self.ms(self.end_ns))
-        if not 0 <= self.from_ms < self.to_ms < math.inf:
-            raise ValueError(
-                f"between_ms={between_ms}: give two times in ms, the earlier first, neither below 0"
-            )
-        self.drawn = some(
-            [
-                segment
-                for segment in timeline.segments
-                if self.from_ms <= self.ms(segment.time_ns) <= self.to_ms or between_ms is None
-            ],
-            f"no data segment was sent between {self.from_ms:g} and {self.to_ms:g} ms; the last was"
-            f" sent at {self.ms(timeline.segments[-1].time_ns):.1f} ms",
-        )
-
-    def part(self, points: Points) -> Points:
-        """Return the part of a step curve within the interval that is drawn."""
-        times = [time for time, _bytes in points]
-        first = max(bisect.bisect_right(times, self.from_ms) - 1, 0)
-        end = bisect.bisect_right(times, self.to_ms)
-        last = [(self.to_ms, points[end - 1][1])] if first < end < len(points) else []
-        return points[first:end] + last
+        self.length_ms = self.ms(self.end_ns)
 
     def ms(self, time_ns: int) -> float:
         return (time_ns - self.start_ns) / 1e6
 
     def start(self, ylabel: str) -> tuple[Figure, Axes]:
         figure, axes = canvas.new_axes(grid="both")
-        length = self.to_ms - self.from_ms
-        axes.set_xlim(self.from_ms - 0.008 * length, self.to_ms + 0.02 * length)
-        whole = self.ms(self.end_ns)
-        part = f"; the whole took {whole:.0f}" if self.from_ms > 0 or self.to_ms < whole else ""
-        axes.set(xlabel=f"time (ms{part})", ylabel=ylabel)
+        axes.set_xlim(-0.008 * self.length_ms, 1.02 * self.length_ms)
+        axes.set(xlabel="time (ms)", ylabel=ylabel)
         return figure, axes
 
     def acknowledged(self) -> Points:
@@ -182,7 +142,7 @@ class _Curves:
     def _acks(self) -> Iterator[Ack]:
         highest = -1
         for ack in self.timeline.acks:
-            if ack.ack >= highest and ack.time_ns >= self.start_ns:
+            if ack.ack >= highest and self.start_ns <= ack.time_ns <= self.end_ns:
                 highest = ack.ack
                 yield ack
 
@@ -226,10 +186,9 @@ class _Curves:
             Column("window_bytes", "peer's window (bytes)", ",d"): self.windows(),
             Column("cwnd_bytes", "congestion window (bytes)", ",d"): self.congestion_windows(),
         }
-        length = self.ms(self.end_ns)
         rows = [
             {"time_ms": at, **{column.key: _value(curve, at) for column, curve in curves.items()}}
-            for at in (length * i / 20 for i in range(21))
+            for at in (self.length_ms * i / 20 for i in range(21))
         ]
         columns = (Column("time_ms", "time (ms)", ".1f"), *curves)
         return Table(columns, rows, _rate_finding(self))
@@ -247,14 +206,14 @@ def _value(points: Points, moment: float) -> int | None:
 
 def _rate_finding(curves: _Curves) -> str:
     highest = max(segment.end for segment in curves.timeline.segments)
-    mbit = rate(highest * 8 / max(curves.ms(curves.end_ns), 1e-6))
+    mbit = rate(highest * 8 / max(curves.length_ms, 1e-6))
     return f"The transfer reaches {mbit}{_longest_wait(curves.timeline)}"
 
 
 def _amount(curves: _Curves) -> str:
     segments = curves.timeline.segments
     again = sum(segment.reason is Reason.RETRANSMISSION for segment in segments)
-    highest, length = max(segment.end for segment in segments), ms(curves.ms(curves.end_ns))
+    highest, length = max(segment.end for segment in segments), ms(curves.length_ms)
     return f"{highest:,} bytes in {length} · {count(again, 'retransmission')}"
 
 
@@ -340,15 +299,15 @@ def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
     Waits for a retransmission are left out. Neighbours with the same reason are merged if the gap
     between them is tiny.
     """
-    length_ms = curves.to_ms - curves.from_ms
     bands: list[tuple[Reason, float, float]] = []
     for hold in sorted(curves.timeline.merged_holds(), key=lambda hold: hold.start_ns):
         if hold.where == "wire" or hold.reason is Reason.RETRANSMISSION:
             continue
         start, end = curves.ms(hold.start_ns), curves.ms(hold.end_ns)
-        if end - start < _SHORTEST_SHARE * length_ms:
+        if end - start < _SHORTEST_SHARE * curves.length_ms:
             continue
-        if bands and bands[-1][0] is hold.reason and start - bands[-1][2] < _GAP_SHARE * length_ms:
+        near = bands and start - bands[-1][2] < _GAP_SHARE * curves.length_ms
+        if near and bands[-1][0] is hold.reason:
             _reason, start, before = bands.pop()
             end = max(end, before)
         bands.append((hold.reason, start, end))

@@ -7,12 +7,13 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.experiments.diagnosis import LINE_BYTES, line_of
+from tcplab.experiments.diagnosis import LINE_BYTES
 from tcplab.figures import canvas, style
-from tcplab.figures.bars import bar, beside
+from tcplab.figures.bars import bar, beside, name_rows
 from tcplab.figures.curves import in_flight
+from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import TITLE, Style
+from tcplab.figures.style import Style
 from tcplab.figures.timeline_figure import timeline
 from tcplab.segments import FROM_SERVER
 from tcplab.tables import count, digits, ms
@@ -143,13 +144,8 @@ def _draw_excess(axes: Axes, case: Diagnosis) -> None:
     for y, (value, look) in enumerate(((taken, _HERE), (needed, _NEEDED))):
         bar(axes, y, (look, value), thick=0.62)
         beside(axes, digits(value), value, y)
-    _here_and_needed(axes)
+    name_rows(axes, ["here", "needed"])
     axes.set(xlim=(0, 1.2 * max(taken, needed)), xlabel=quantity)
-
-
-def _here_and_needed(axes: Axes) -> None:
-    axes.set_yticks([0, 1], ["here", "needed"])
-    axes.set_ylim(1.5, -0.5)
 
 
 # ---- the cause -----------------------------------------------------------------------------------
@@ -159,7 +155,7 @@ def cause(case: Diagnosis) -> Picture:
     """Draw the figure that shows the cause, which depends on the program.
 
     A request gets its timeline with the kernel's reasons. A backup gets its bytes in flight, with
-    the limits of receiver and link. The ticker gets one of its lines, divided into segments.
+    the limits of receiver and link. The ticker gets the bytes of text and headers in a line.
     """
     some(case.sent, _NOTHING_SENT)
     if case.program == "request":
@@ -171,47 +167,16 @@ def cause(case: Diagnosis) -> Picture:
 
 @drawn
 def _one_line(case: Diagnosis) -> Picture:
-    """Draw a line of text from the middle of the run with its segments, and the header bytes."""
-    number = case.units // 2
-    text = line_of(number)
-    first = 1 + number * LINE_BYTES
-    cuts: list[tuple[int, int]] = []
-    for row in case.sent:
-        begin = int(row["seq"]) - first
-        end = begin + int(row["payload_bytes"])
-        if end > 0 and begin < LINE_BYTES:
-            cuts.append((max(begin, 0), min(end, LINE_BYTES)))
+    """Draw the bytes of text and headers per line, as measured and for one segment per line."""
     calls = case.report.get("system_calls", 0) / case.units
+    text_bytes = case.payload_bytes / case.units
+    headers = [case.segments_per_unit * _HEADER_BYTES, float(_HEADER_BYTES)]
+    panel = Panel(
+        "bytes on the wire per line (mean of the run)",
+        bars=[[(_TEXT, text_bytes), (_HEADERS, size)] for size in headers],
+        words=[f"{text_bytes:.0f} + {size:,.0f}" for size in headers],
+    )
     title = f"The program sends a line of text with {count(round(calls), 'call')} of send"
     nodelay = "on" if case.report.get("options", {}).get("nodelay") else "off"
-    note = (
-        f"ticker, RTT {case.rtt_ms:g} ms · line {number} of the run, in"
-        f" {count(len(cuts), 'segment')} · a box is a segment · TCP_NODELAY is {nodelay}"
-    )
-    figure, [axes, headers] = canvas.new_panels([1.2, 1], stacked=True)
-    axes.set_axis_off()
-    axes.set(xlim=(-0.2, LINE_BYTES + 0.2), ylim=(1, 0))
-    for at, character in enumerate(text):
-        shown = {"\n": "↵", " ": "␣"}.get(character, character)
-        axes.text(
-            at + 0.5, 0.5, shown, fontsize=TITLE, ha="center", va="center", family="monospace"
-        )
-    for begin, end in cuts:
-        style.fill(axes, _TEXT, begin + 0.06, 0.2, end - begin - 0.12, 0.6)
-    text_bytes, header_bytes = (
-        case.payload_bytes / case.units,
-        case.segments_per_unit * _HEADER_BYTES,
-    )
-    _draw_headers(headers, text_bytes, header_bytes)
-    canvas.legend(figure, headers)
-    return Picture(figure, title, case.evidence(), note)
-
-
-def _draw_headers(axes: Axes, text_bytes: float, header_bytes: float) -> None:
-    """Draw the bytes of text and headers per line, as measured and for one segment per line."""
-    for y, headers in ((0, header_bytes), (1, float(_HEADER_BYTES))):
-        end = bar(axes, y, (_TEXT, text_bytes), (_HEADERS, headers), thick=0.6)
-        beside(axes, f"{text_bytes:.0f} + {headers:,.0f}", end, y)
-    _here_and_needed(axes)
-    axes.set_xlim(0, 1.25 * (text_bytes + max(header_bytes, _HEADER_BYTES)))
-    axes.set_xlabel("bytes on the wire per line (mean of the run)")
+    note = f"ticker, RTT {case.rtt_ms:g} ms · TCP_NODELAY is {nodelay}"
+    return Picture(draw_rows(["here", "needed"], panel), title, case.evidence(), note)

@@ -135,7 +135,7 @@ def draw_rows(
         if number:
             axes.set_yticks([])
         if not panel.limits:
-            axes.locator_params(axis="x", nbins=max(3, 9 - 2 * len(panels)))
+            axes.locator_params(axis="x", nbins=max(2, 9 - 2 * len(panels)))
     canvas.legend(figure)
     return figure
 

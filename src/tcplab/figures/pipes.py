@@ -12,7 +12,6 @@ from tcplab.figures.generic import Dots, Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import SMALL, TEXT, Line, Style
 from tcplab.models.copies import STAGES
-from tcplab.tables import Table, digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,8 +58,8 @@ def pipe_rates(result: Pipes) -> Picture:
         room=1.5,
     )
     figure = draw_rows(_row_names(measured), panel, characters=36, row=31)
-    title, note = _rates_finding(measured)
-    return Picture(figure, title, table(result), note)
+    best = max(measured, key=lambda chain: chain.median_mb_per_s or 0).pipeline
+    return Picture(figure, f"{best.shown} is the fastest, with {count_copies(best)}", table(result))
 
 
 def _measured(result: Pipes) -> list[Chain]:
@@ -70,27 +69,6 @@ def _measured(result: Pipes) -> list[Chain]:
 def _row_names(chains: Sequence[Chain]) -> list[str]:
     names = [chain.pipeline.name for chain in chains]
     return [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
-
-
-def _rates_finding(measured: Sequence[Chain]) -> tuple[str, str]:
-    by_key = {chain.pipeline.key: chain for chain in measured}
-    for keys in (("dd-nc", "warm"), ("dd-netcat", "netcat-warm")):
-        pair = [by_key[key] for key in keys if key in by_key]
-        if len(pair) == 2:
-            more, fewer = pair
-            times = (fewer.median_mb_per_s or 0) / (more.median_mb_per_s or 1)
-            title = (
-                f"With fewer copies of each byte, {fewer.pipeline.shown} is {times:.1f} times as"
-                f" fast as {more.pipeline.shown}"
-            )
-            return title, " · ".join(map(_rate_and_copies, pair))
-    best = max(measured, key=lambda chain: chain.median_mb_per_s or 0)
-    return f"{best.pipeline.shown} is the fastest", _rate_and_copies(best)
-
-
-def _rate_and_copies(chain: Chain) -> str:
-    rate = digits(chain.median_mb_per_s or 0)
-    return f"{chain.pipeline.shown}: {rate} MB/s, {count_copies(chain.pipeline)} of each byte"
 
 
 # ---- the CPUs ------------------------------------------------------------------------------------
@@ -120,20 +98,7 @@ def pipe_cpus(result: Pipes) -> Picture:
         f"The programs of {most.pipeline.shown} keep {sum(most.cpu_shares):.1f} CPUs busy together"
     )
     note = f"{len(most.cpu_shares)} processes share {cores} CPUs"
-    rows = [
-        (
-            chain.pipeline.name,
-            " + ".join(
-                f"{name} {share * 100:.0f} %"
-                for name, share in zip(_programs(chain), chain.cpu_shares, strict=True)
-            ),
-            f"{sum(chain.cpu_shares):.2f}",
-            " · ".join("–" if size is None else f"{size:,.0f}" for size in chain.bytes_per_read),
-        )
-        for chain in measured
-    ]
-    headings = ["variant", "CPU per program", "CPUs in total", "bytes per read, each program"]
-    return Picture(figure, title, Table.of(headings, rows), note)
+    return Picture(figure, title, table(result), note)
 
 
 def _programs(chain: Chain) -> list[str]:

@@ -65,7 +65,6 @@ THEMED: Final = {
 
 #: Font sizes, as in tcplab.mplstyle. write() makes text larger than SMALL bold.
 TEXT, SMALL = 13, 12
-TITLE = 16
 
 #: The looks of a figure's curves. No two curves share their colour or their marker.
 CURVES: Final = (

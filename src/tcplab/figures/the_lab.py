@@ -1,4 +1,4 @@
-"""Draw a connection as a sequence diagram."""
+"""Draw a connection as a sequence diagram, with packets as arrows and time running down."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments import table
 from tcplab.figures import canvas, style
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.sequence_diagram import Diagram, axes_of
-from tcplab.figures.style import Line
+from tcplab.figures.style import TEXT, Line
 from tcplab.segments import ACK, FIN, SYN, flag_names
 from tcplab.tables import count
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from tcplab.experiments.connection import Connection
     from tcplab.segments import Sender
 
@@ -25,6 +26,10 @@ _LOOKS: Final = {
     "acks": Line("--", style.GREY, 2.0),
     "closes": Line("-.", style.PURPLE, 2.6),
 }
+#: The x coordinates of the hosts' lines, and the y coordinate at which the lines begin.
+_CLIENT, _SERVER, _TOP = 0.36, 0.64, 0.93
+_ROW: Final = 0.047  # height of a line of a label
+_APART: Final = 0.012  # distance between arrows that would otherwise cover each other
 
 
 @drawn
@@ -39,19 +44,43 @@ def handshake(tour: Connection) -> Picture:
         " has arrived"
     )
     figure = canvas.new_figure()
-    diagram = Diagram(axes_of(figure), ("client", "server"))
-    for number, packet in enumerate(packets):
-        left, right = (
-            (x, diagram.y((time_ns - start_ns) / max(end_ns - start_ns, 1)))
-            for x, time_ns in ((diagram.left, packet.left_ns), (diagram.right, packet.right_ns))
-        )
-        start, end = (left, right) if packet.from_client else (right, left)
-        text, gid = packet.label(start_ns), f"packet-{number}"
-        diagram.packet(start, end, _LOOKS[packet.kind], text, gid=gid)
-    diagram.write_labels()
+    low, high = canvas.body(figure)
+    axes = figure.add_axes((0.01, low, 0.98, high - low))
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    axes.axis("off")
+    for x, name in ((_CLIENT, "client"), (_SERVER, "server")):
+        axes.plot([x, x], [0.005, _TOP], color="black", lw=2)
+        style.write(axes, x, 0.965, name, TEXT)
+    _draw_arrows(axes, packets, start_ns, max(end_ns - start_ns, 1))
     parts = {f"packet-{i}": packet.sentence(start_ns) for i, packet in enumerate(packets)}
     note = f"{count(len(packets), 'packet')} for ten bytes"
     return Picture(figure, title, table(tour), note, parts=parts)
+
+
+def _draw_arrows(axes: Axes, packets: list[_Packet], start_ns: int, took_ns: int) -> None:
+    """Draw the packets with their labels, each of which is below the earlier ones of its host."""
+    last = {True: (1.0, 1.0), False: (1.0, 1.0)}  # heights of the last arrow in each direction
+    free = {True: _TOP + 0.02, False: _TOP + 0.02}  # where the next label of each host may begin
+    for number, packet in enumerate(packets):
+        side, gid, look = packet.from_client, f"packet-{number}", _LOOKS[packet.kind]
+        wanted = (
+            _TOP - 0.02 - (_TOP - 0.05) * (time_ns - start_ns) / took_ns
+            for time_ns in (packet.left_ns, packet.right_ns)
+        )
+        ys = [min(y, above - _APART) for y, above in zip(wanted, last[side], strict=True)]
+        last[side] = ys[0], ys[1]
+        ends = (_CLIENT, ys[0]), (_SERVER, ys[1])
+        (x, y), end = ends if side else ends[::-1]
+        style.arrow(axes, (x, y), end, look, gid=gid)
+        text = packet.label(start_ns)
+        half = _ROW * (text.count("\n") + 1) / 2
+        middle = min(y + half, free[side]) - half
+        free[side] = middle - half
+        out = -1 if side else 1
+        near, far = x + 0.005 * out, x + 0.027 * out
+        axes.plot([far, near], [middle, y], color=style.FAINT, lw=0.8, zorder=1)
+        align = "right" if side else "left"
+        style.write(axes, x + 0.03 * out, middle, text, color=look.colour, ha=align, gid=gid)
 
 
 @dataclass(frozen=True, slots=True)

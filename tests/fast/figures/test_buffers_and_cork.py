@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from tests.support.figures.readable import assert_readable, texts
-from tests.support.timeline.made_up import ack, capture, data, handshake, ns, row, socket_options
+from tests.support.figures.readable import assert_readable
+from tests.support.timeline.made_up import ack, capture, data, handshake, ns, socket_options
 
 from tcplab import figures
 from tcplab.experiments import buffers, cork
@@ -32,33 +32,6 @@ def sweep() -> buffers.Sweep:
         for size in buffers.REQUESTS
     ]
     return buffers.Sweep(points, {}, "receive", 50)
-
-
-def limits() -> buffers.Limits:
-    return buffers.Limits(
-        [
-            buffers.Limit("receive buffer", 3.2, 8688, 17_376, 8688, 26_064, 0.8, 0.97, 0, 1),
-            buffers.Limit("send buffer", 4.0, 11_584, 23_168, 80_512, 0, 0.9, 0, 0, 0.99),
-            buffers.Limit("network", 18.8, 123_080, 130_320, 286_848, 147_696, 0.8, 0, 0, 1),
-            buffers.Limit("application", 0.5, 0, 14_480, 80_512, 0, 0, 0, 0, 0.33),
-        ],
-        {},
-    )
-
-
-def zero_window(*, closes: bool = True) -> buffers.ZeroWindow:
-    rows = [*handshake(10), *(data(0.01 * i, 1448 * i, 1448) for i in range(10))]
-    rows += [ack(10, 2896, window=12_000), ack(20, 14_480, window=3000)]
-    if closes:
-        rows += [
-            ack(60, 14_480, window=0, is_zero_window=True),
-            row(280, True, seq=14_479, is_pure_ack=True),
-            ack(290, 14_480, window=0, is_zero_window=True),
-            row(730, True, seq=14_479, is_pure_ack=True),
-        ]
-    rows += [ack(1500, 14_480, window=16_000), data(1500.1, 14_480, 1448)]
-    log = [Event(ns(0), "write", 100_000)]
-    return buffers.ZeroWindow(1500, 32_768, 1499.0, log, OPTIONS, capture(rows), {})
 
 
 def played(log: list[Event], *sent: tuple[float, int], calls: int = 5) -> cork.Played:
@@ -89,8 +62,6 @@ def scenarios() -> cork.Scenarios:
 
 MADE: dict[str, Callable[[], figures.Picture]] = {
     "buffer_sweep": cache(lambda: figures.buffer_sweep(sweep())),
-    "buffer_limits": cache(lambda: figures.buffer_limits(limits())),
-    "zero_window": cache(lambda: figures.zero_window(zero_window())),
     "cork_scenarios": cache(lambda: figures.cork_scenarios(scenarios())),
 }
 
@@ -108,23 +79,6 @@ def test_sweep_names_rule_and_knees() -> None:
     assert "the send buffer holds" in send.figure.axes[0].get_xlabel()
 
 
-def test_title_counts_the_recognised_limits() -> None:
-    assert "the limit of each slow transfer" in MADE["buffer_limits"]().title
-    wrong = buffers.Limit("network", 1, 1448, 1448, 1448, 0, 0, 0.9, 0, 1)
-    assert "0 of 1" in figures.buffer_limits(buffers.Limits([wrong], {})).title
-
-
-def test_closed_window_and_probes_are_labelled() -> None:
-    picture = MADE["zero_window"]()
-    assert "closes its window, and the sender keeps asking" in picture.title
-    assert picture.note == "closed after 14,480 bytes · 2 window probes"
-    labels = {entry.get_text() for entry in texts(picture)}
-    assert {"closed for 1440 ms", "220 ms after", "670 ms after"} < labels
-    assert [entry["variant"] for entry in picture.table.rows][1] == "the sender asks (window probe)"
-    with pytest.raises(ValueError, match="the window never closed"):
-        figures.zero_window(zero_window(closes=False))
-
-
 def test_scripts_name_each_wait() -> None:
     picture = MADE["cork_scenarios"]()
     assert picture.title == "No segment had to wait for the timer"
@@ -136,7 +90,6 @@ def test_scripts_name_each_wait() -> None:
     "draw",
     [
         lambda: figures.buffer_sweep(buffers.Sweep([], {}, "receive", 50)),
-        lambda: figures.buffer_limits(buffers.Limits([], {})),
         lambda: figures.cork_scenarios(cork.Scenarios([], {})),
     ],
 )

@@ -8,18 +8,14 @@ import re
 import struct
 import threading
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 from tests.support.figures.readable import assert_readable, texts
-from tests.support.nonempty import each
 from tests.support.timeline.explained import explain_evidence
 from tests.support.timeline.made_up import ack, capture, data, handshake, ns, socket_options
 
@@ -27,7 +23,6 @@ from tcplab import figures
 from tcplab.figures import page, style
 from tcplab.figures.canvas import drawing
 from tcplab.figures.page import unbroken
-from tcplab.figures.sequence_diagram import _Label, _spread
 from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
 from tcplab.figures.timeline_figure.view import View
 from tcplab.programs import Event
@@ -183,10 +178,8 @@ def test_curves_name_rate_and_windows() -> None:
 
 
 def test_a_lost_segment_ends_half_way() -> None:
-    for draw in (figures.timeline, figures.sequence):
-        labels = [text.get_text() for text in texts(picture_of(draw, "lost"))]
-        assert any("lost" in label for label in labels)
-        assert any("again" in label or "50 bytes" in label for label in labels)
+    labels = [text.get_text() for text in texts(picture_of(figures.timeline, "lost"))]
+    assert {"lost", "50 B again"} < set(labels)
 
 
 def test_lost_differs_from_sent_again() -> None:
@@ -245,36 +238,12 @@ def test_rate_ignores_the_end_of_the_connection() -> None:
     assert figures.time_sequence(later).title.split(":")[0] == title.split(":")[0]
 
 
-@pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
-def test_excerpt_has_the_title_and_table_of_the_whole(draw: Any) -> None:
-    whole, timeline = picture_of(draw, "bulk"), bulk()
-    part = draw(timeline, (19, 21))
-    assert part.title == whole.title
-    assert part.table.rows == whole.table.rows
-    [axes] = part.figure.axes
-    left, right = axes.get_xlim()
-    assert 18 < left < 19
-    assert 21 < right < 22
-    # The height fits the part in view, in which twenty segments leave after the first ten.
-    bottom, top = axes.get_ylim()
-    assert bottom <= 1448
-    assert top < 1.5 * (30 * 1448 if draw is figures.time_sequence else 20 * 1448)
-    assert "the whole took 60" in axes.get_xlabel()
-    assert "the whole" not in whole.figure.axes[0].get_xlabel()
-    for wrong in ((5, 5), (5, 2), (-1, 3), (1, float("nan")), (1, float("inf"))):
-        with pytest.raises(ValueError, match="give two times in ms, the earlier first"):
-            draw(timeline, wrong)
-    with pytest.raises(ValueError, match="no data segment was sent between 70 and 80 ms"):
-        draw(timeline, (70, 80))
-
-
 # ---- readable by everybody -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("draw", [figures.timeline, figures.sequence])
-def test_texts_do_not_overlap(name: str, draw: Any) -> None:
-    assert_readable(picture_of(draw, name), fewest=5)
+def test_texts_do_not_overlap(name: str) -> None:
+    assert_readable(picture_of(figures.timeline, name), fewest=5)
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -294,37 +263,6 @@ def test_window_above_the_axes_is_a_text() -> None:
         labels = [text.get_text() for text in texts(picture_of(draw, "lost"))]
         assert any(label.startswith("the peer's window is ") for label in labels)
         assert not [label for label in labels if label.endswith("peer's window")]
-
-
-@settings(max_examples=100, database=None)
-@given(
-    st.lists(st.tuples(st.floats(0, 0.94), st.sampled_from(["one", "one\ntwo"])), max_size=60),
-)
-def test_labels_keep_order_and_do_not_touch(wanted: list[tuple[float, str]]) -> None:
-    placed = _spread([_Label(y, text, "black") for y, text in wanted])
-    # There is room for nine of the tallest labels.
-    assert len(placed) == len(wanted) or len(placed) >= 9
-    assert [label.y for label, _y in placed] == sorted(
-        (label.y for label, _y in placed), reverse=True
-    )
-    for label, y in placed:
-        assert y - label.height(0.047) / 2 >= -1e-6
-        assert y + label.height(0.047) / 2 <= 0.93 + 1e-6
-    for (above, high), (below, low) in pairwise(placed):
-        assert high - low >= (above.height(0.047) + below.height(0.047)) / 2 - 1e-6
-
-
-def test_free_label_is_not_moved() -> None:
-    labels = [_Label(y, "x", "black") for y in (0.9, 0.5, 0.1)]
-    assert [y for _label, y in _spread(labels)] == pytest.approx([0.9, 0.5, 0.1])
-
-
-def test_long_labels_are_wrapped() -> None:
-    label = _Label(0.5, "1,448,000 bytes held, peer's window full 15.8 ms", "black")
-    assert label.wrapped(2000).text == unbroken(label.text)
-    lines = label.wrapped(250).text.split("\n")
-    assert len(lines) == 2
-    assert all(style.text_width_px(line, style.SMALL) <= 250 for line in each(lines))
 
 
 def test_text_has_contrast() -> None:
@@ -404,7 +342,7 @@ def test_notebook_shows_figure_and_alt_text() -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_every_colour_of_a_page_follows_the_theme(name: str) -> None:
-    for draw in (figures.timeline, figures.sequence, figures.time_sequence, figures.in_flight):
+    for draw in (figures.timeline, figures.time_sequence, figures.in_flight):
         svg = page.themed(picture_of(draw, name)._svg(), {})
         assert "var(--ink, #000000)" in svg
         assert not re.findall(r"(?<!, )#[0-9a-f]{6}\b", svg)
@@ -451,9 +389,8 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="first_message=3 must be from 1 to 2"):
         figures.timeline(timeline, first_message=3, messages=2)
     blind = explain_evidence(None, capture([*handshake(), data(1, 0, 1448)]))
-    for draw in (figures.timeline, figures.sequence):
-        with pytest.raises(ValueError, match="without the application's log"):
-            draw(blind)
+    with pytest.raises(ValueError, match="without the application's log"):
+        figures.timeline(blind)
     assert figures.time_sequence(blind).title
     empty = explain_evidence(None, capture(handshake()))
     with pytest.raises(ValueError, match="no data segment"):

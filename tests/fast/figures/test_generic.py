@@ -20,6 +20,7 @@ from tcplab.experiments import (
     lost_segment,
     mtu,
     notsent_lowat,
+    path_mtu,
     real_programs,
     sendfile,
     short_transfer,
@@ -32,6 +33,7 @@ from tcplab.experiments.quantities import Variant, column, spread
 from tcplab.figures import Picture, draw_bars, draw_curves
 from tcplab.widgets.panels import mtu as mtu_panel
 
+HTTP = ("", "wbufsize = -1", "disable_nagle_algorithm = True")
 MANAGERS: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel"]
 
 
@@ -59,6 +61,15 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     ),
     "send-buffer": lambda: draw_bars(notsent_lowat.measure(), "age_ms", "unsent_bytes", "mbit"),
     "buffers": lambda: draw_bars(buffers.measure_autotuning(), "mbit", "window_bytes"),
+    "limits": lambda: draw_bars(
+        buffers.measure_limits(rtt_ms=20, rate_mbit=20, buffer_bytes=8192),
+        "in_flight_bytes",
+        "peer_window_bytes",
+        "cwnd_bytes",
+        "unsent_bytes",
+    ),
+    "path-mtu": lambda: draw_bars(path_mtu.measure(path_mtu=1200), "ms", "dropped", "icmp"),
+    "http": lambda: draw_bars(real_programs.measure_http_server(HTTP), "ms_per_message"),
     "headers": lambda: draw_bars(goodput.measure([100], mtus=[576, 1500, 9000]), *mtu_panel.DRAWN),
     "slow-start": lambda: draw_curves(
         short_transfer.measure_sizes(), "data_bytes", "mbit", "model_mbit", log="x"

@@ -33,7 +33,7 @@ def bands(*waits_ms: tuple[float, float]) -> list[tuple[Any, ...]]:
         for start, end in waits_ms
     ]
     timeline = SimpleNamespace(merged_holds=lambda: holds)
-    return _bands(SimpleNamespace(timeline=timeline, from_ms=0, to_ms=100, ms=float))  # type: ignore[arg-type]
+    return _bands(SimpleNamespace(timeline=timeline, length_ms=100, ms=float))  # type: ignore[arg-type]
 
 
 def test_waits_with_a_tiny_gap_are_one_band() -> None:

@@ -43,41 +43,23 @@ MADE = pipes(
 )
 
 
-def test_title_compares_the_published_variants() -> None:
+def test_rates_name_the_fastest_pipeline_and_what_is_missing() -> None:
     picture = figures.pipe_rates(MADE)
-    assert picture.title == (
-        "With fewer copies of each byte, nc < file → nc is 1.6 times as fast as dd | nc → nc"
-    )
-    assert picture.note == (
-        "dd | nc → nc: 1400 MB/s, 5 copies of each byte · nc < file → nc: 2200 MB/s, 3 copies of"
-        " each byte"
-    )
+    assert picture.title.endswith("is the fastest, with 0 copies")
     assert "missing: nc" in picture.table.text()
-    assert_readable(picture)
-
-
-def test_published_figures_have_their_own_marks() -> None:
-    [legend] = figures.pipe_rates(MADE).figure.legends
+    [legend] = picture.figure.legends
     labels = [text.get_text() for text in legend.get_texts()]
     assert set(labels) == {"wire of 1 Gbit/s", "one machine", "published, on its machines"}
+    assert_readable(picture)
 
 
 def test_title_states_how_many_cpus_the_processes_used() -> None:
     picture = figures.pipe_cpus(MADE)
     assert picture.title == "The programs of dd | nc → nc | pv keep 1.6 CPUs busy together"
     assert picture.note == "4 processes share 2 CPUs"
-    assert "dd 40 % + nc 40 % + nc 40 % + pv 40 %" in picture.table.text()
-    assert len(picture.table.rows) == 4  # the chains over the wire are left out
-    assert "16,384 · 16,384" in picture.table.text()
+    [axes] = picture.figure.axes
+    assert len(axes.get_yticklabels()) == 4  # the chains over the wire are left out
     assert_readable(picture)
-
-
-def test_without_nc_netcat_is_compared() -> None:
-    made = pipes({"dd-netcat": [2000], "netcat-warm": [3000]}, missing=["dd-nc", "warm"])
-    assert figures.pipe_rates(made).note.startswith("dd | netcat → netcat: 2000 MB/s, 5 copies")
-    alone = figures.pipe_rates(pipes({"splice": [5000]}))
-    assert alone.title == "netcat --splice < file → netcat is the fastest"
-    assert "5000 MB/s" in alone.note
 
 
 def test_nothing_measured_is_refused() -> None:

@@ -7,7 +7,6 @@ from tests.support.figures.readable import assert_readable
 
 from tcplab import figures
 from tcplab.experiments import bottleneck
-from tcplab.experiments.bottleneck import Contest, Contests, Flow, Moment, Shared
 from tcplab.experiments.bottleneck.bufferbloat import Manager
 
 
@@ -32,15 +31,12 @@ def test_strips_of_one_router_show_the_bystander_and_the_marks() -> None:
     assert_readable(picture)
 
 
-def test_strips_of_fairness_and_bufferbloat_are_readable() -> None:
-    races, bloat = bottleneck.measure_rtt_fairness(), bottleneck.measure_bufferbloat()
-    pictures = [figures.bottleneck(result) for result in (races, bloat)]
-    for picture in pictures:
-        assert len(picture.figure.axes) == 4
-    assert_readable(pictures[0])  # the figure with the most curves
-    assert figures.bottleneck(races, ("reno", "tail_drop")).title != pictures[0].title
-    with pytest.raises(KeyError, match="7 was not measured"):
-        figures.bottleneck(races, 7)
+def test_strips_of_fairness_have_a_curve_for_each_flow() -> None:
+    races = bottleneck.measure_rtt_fairness()
+    picture = figures.bottleneck(races)
+    assert [len(axes.lines) for axes in picture.figure.axes] == [3, 3, 2, 3]
+    assert_readable(picture)
+    assert figures.bottleneck(races, ("reno", "tail_drop")).title != picture.title
     with pytest.raises(ValueError, match="nothing to draw"):
         figures.bottleneck(bottleneck.RttFairness([], {}))
 
@@ -52,13 +48,3 @@ def test_contests_show_each_rate() -> None:
     (axes,) = picture.figure.axes
     pairs = sum(contest.second_mbit is not None for contest in result.variants)
     assert len(axes.patches) == len(result.variants) + pairs
-
-
-def test_controls_that_are_missing_are_named() -> None:
-    flow = Flow("client", "reno", 40, [Moment(at, 10, 40.0, 0, 0, 0) for at in range(10)])
-    run = Shared([flow], [(0, 1)], [], [], [], [])
-    alone = Contest("reno", 16, run)
-    picture = figures.contests(Contests([alone], {"left_out": "Not offered: bbr."}))
-    assert "Not offered: bbr." in picture.table.caption
-    with pytest.raises(ValueError, match="nothing to draw"):
-        figures.contests(Contests([], {}))

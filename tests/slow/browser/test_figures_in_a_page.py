@@ -48,7 +48,7 @@ READ = """() => {
 def html() -> str:
     """Return a page with figures of several kinds."""
     pictures = [figures.timeline(make()) for make in MADE.values()]
-    pictures += [figures.sequence(small_writes()), figures.in_flight(lost())]
+    pictures.append(figures.in_flight(lost()))
     result = Pipes([chain("dd-nc", 900), chain("warm", 1900)], {})
     pictures += [figures.copy_path(result, "dd-nc"), figures.pipe_rates(result)]
     return "".join(picture.html() for picture in pictures)

@@ -15,19 +15,18 @@ PARTS: Final = {
     "header": "a header before the file: which segments",
 }
 MODULES: Final = {"loopback": sendfile, "wire": sendfile.wire, "header": sendfile.header}
-#: The figure of each part, and the keys of its quantities.
-FIGURES: Final = {
-    "loopback": ("draw_bars", "mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"),
-    "wire": ("draw_bars", "seconds", "cpu_s_per_gb"),
-    "header": ("header_segments",),
+#: The quantities that the figure of each part shows.
+DRAWN: Final = {
+    "loopback": ("mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"),
+    "wire": ("seconds", "cpu_s_per_gb"),
+    "header": ("ms",),
 }
 
 
 def _call(values: Values) -> Call:
     part = values["part"]
     sizes = {} if part == "header" else {"sizes_mb": (values["size_mb"],)}
-    figure, *keys = FIGURES[part]
-    drawn = f"figures.{figure}({', '.join(['result', *map(repr, keys)])})"
+    drawn = f"figures.draw_bars(result, {', '.join(map(repr, DRAWN[part]))})"
     return Call(MODULES[part], {**sizes, "runs": values["runs"]}, drawn)
 
 
