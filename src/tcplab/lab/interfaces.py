@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import importlib.util
 import itertools
 import os
 import socket
 import struct
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final, Self
@@ -34,30 +30,18 @@ _OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
 _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
 _IFA_F_NODAD: Final = 0x02  # linux/if_addr.h: skip duplicate address detection
 _REPLY_BYTES: Final = 1 << 16
-_IMPORTING: Final = threading.Lock()
 
 Attributes = Sequence[tuple[str, Any]]
 
 
-def import_early() -> None:
-    """Start a thread that imports what :class:`Interfaces` needs, which takes about 0.1 s."""
-    if not _import_messages.cache_info().currsize:
-        threading.Thread(target=_messages).start()
-
-
-def _messages() -> SimpleNamespace:
-    with _IMPORTING:
-        return _import_messages()
-
-
 @cache
-def _import_messages() -> SimpleNamespace:
-    """Return the needed parts of pyroute2; importing all of it takes 450 ms instead of 80."""
-    with _without_init("pyroute2"), _without_init("pyroute2.ethtool"):
-        from pyroute2 import netlink
-        from pyroute2.ethtool import ioctl
-        from pyroute2.netlink import rtnl
-        from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg, rtmsg
+def _messages() -> SimpleNamespace:
+    """Import the needed parts of pyroute2 on first use, because that takes about 0.1 s."""
+    from pyroute2 import netlink
+    from pyroute2.ethtool import ioctl
+    from pyroute2.netlink import rtnl
+    from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg, rtmsg
+
     return SimpleNamespace(
         netlink=netlink,
         rtnl=rtnl,
@@ -67,20 +51,6 @@ def _import_messages() -> SimpleNamespace:
         route=rtmsg,
         ethtool=ioctl,
     )
-
-
-@contextmanager
-def _without_init(package: str) -> Iterator[None]:
-    """Let modules of a package be imported without its __init__, which may still run later."""
-    spec = importlib.util.find_spec(package) if package not in sys.modules else None
-    if spec is None:
-        yield
-        return
-    sys.modules[package] = importlib.util.module_from_spec(spec)
-    try:
-        yield
-    finally:
-        del sys.modules[package]
 
 
 class Interfaces:

@@ -17,7 +17,7 @@ from tcplab.checks import number, whole
 from tcplab.errors import LabError, ParameterError
 from tcplab.lab.binaries import program_path
 from tcplab.lab.host import Host, Network, Pair, ending
-from tcplab.lab.interfaces import Interfaces, import_early
+from tcplab.lab.interfaces import Interfaces
 from tcplab.lab.link import MAX_DELAY_MS, Link, wire_values
 from tcplab.lab.namespaces import Namespaces
 
@@ -105,7 +105,6 @@ class Lab(Network):
         self.clients = [self.client, *others]
         self.server = Host(self, "server", "10.0.0.2", "eth0")
         self._wire: subprocess.Popen[str] | None = None
-        import_early()
         self._namespaces = Namespaces()
         self._entrances: dict[str, tuple[int, int, int]] = {}
         self._spare: set[str] = set()
