@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import re
 import struct
 import threading
@@ -12,16 +11,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
-from matplotlib.patches import Rectangle
 from tests.support.figures.readable import assert_readable, texts
 from tests.support.timeline.explained import explain_evidence
 from tests.support.timeline.made_up import ack, capture, data, handshake, ns, socket_options
 
 from tcplab import figures
 from tcplab.figures import page, style
-from tcplab.figures.canvas import drawing
 from tcplab.figures.page import unbroken
 from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
 from tcplab.figures.timeline_figure.view import View
@@ -215,21 +211,6 @@ def test_adjacent_waits_are_one_bar() -> None:
     assert sum(HOLD_STYLES[Reason.WINDOW_LIMITED].name in label for label in labels) == 1
 
 
-def test_idle_label_is_not_below_a_bar() -> None:
-    axes = picture_of(figures.timeline, "lost").figure.axes[0]
-    lines = [line for line in axes.lines if line.get_linestyle() == ":"]
-    dotted = [np.asarray(line.get_xdata(), float).tolist() for line in lines]
-    bars = [
-        (patch.get_x(), patch.get_x() + patch.get_width())
-        for patch in axes.patches
-        if isinstance(patch, Rectangle) and (patch.get_gid() or "").startswith("hold")
-    ]
-    assert dotted
-    assert bars
-    for left, right in dotted:
-        assert all(right <= bar[0] or left >= bar[1] for bar in bars)
-
-
 def test_rate_ignores_the_end_of_the_connection() -> None:
     title = picture_of(figures.time_sequence, "bulk").title
     rows = bulk_rows()
@@ -318,18 +299,6 @@ def test_png_ignores_the_users_settings(tmp_path: Path) -> None:
     picture.save(tmp_path / "timeline.png", width_px=640)
     half = (tmp_path / "timeline.png").read_bytes()
     assert struct.unpack(">II", half[16:24]) == (640, 360)
-
-
-def test_png_has_the_drawn_pixels() -> None:
-    from matplotlib.image import imread
-
-    picture = picture_of(figures.timeline, "stalled")
-    read = imread(io.BytesIO(picture.png()))
-    assert read.shape == (720, 1280, 4)
-    drawn: Any = picture.figure.canvas
-    with drawing():
-        drawn.draw()
-    assert (np.rint(255 * read) == np.asarray(drawn.buffer_rgba())).all()
 
 
 def test_notebook_shows_figure_and_alt_text() -> None:

@@ -67,16 +67,10 @@ def test_users_toml_file_is_a_demo(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ('lesson = "small-writes"', "", "mine.toml: lesson is missing"),
-        ('lesson = "small-writes"', "lesson = 5", "mine.toml: lesson=5 must be a text"),
         (
             "unit",
             "units",
             "mine.toml: key 'units' is not known; did you mean unit?",
-        ),
-        (
-            'panel = "small-writes"',
-            'panel = "nagle"',
-            "mine.toml: panel 'nagle' is not known; use one of buffers",
         ),
         (
             "ask =",
@@ -84,15 +78,9 @@ def test_users_toml_file_is_a_demo(tmp_path: Path) -> None:
             "mine.toml, step 1: key 'question' is not known; use one of title",
         ),
         ("writes = 3", "writes = 0", "mine.toml, step 1: settings: writes=0 must be a whole"),
-        (
-            "writes = 3",
-            "runs = 3",
-            "mine.toml, step 1: settings: setting 'runs' is not known",
-        ),
         ("[1, 44.5]", '["1 ms"]', "mine.toml, step 1: options='1 ms' must be a number of at"),
         ("[1, 44.5]", "[44, 1]", "mine.toml, step 1: options=[44, 1] must be two or more numbers"),
         ("[[steps]]", "[[steps]", "mine.toml: not a TOML file: "),
-        ("[[steps]]", "[steps]", "mine.toml: steps={"),
     ],
 )
 def test_fault_in_a_file_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:

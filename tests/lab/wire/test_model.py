@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.wire.bench import Bench
 from tests.support.wire.frames import arp, number_of, numbered
-from tests.support.wire.model import FRAMING_BYTES, Packet, Settings, forward
+from tests.support.wire.model import Packet, Settings, forward
 from tests.support.wire.recording import Packet as Recorded
 
 # The times are of the order of a frame's transmission, which takes 12 µs at 1 Gbit/s and 12 ms at 1
@@ -105,44 +104,6 @@ def test_the_recorded_segments_are_those_that_arrive(bench: Bench, tmp_path: Pat
     assert [len(frame) for frame in received] == [p.length for p in left]
     assert bench.ends[1].receive(1, seconds=0.05) == []
     compare(recorded, 0, link)
-
-
-def test_a_queue_of_three_drops_the_fifth_frame_of_a_burst(bench: Bench, tmp_path: Path) -> None:
-    """The frame being sent and the frames on the line take no room in the queue."""
-    bench.use(Settings(rate_bps=1000, delay_ns=100_000_000, queue_packets=3))
-
-    def burst() -> int:
-        sent = send(bench, 0, [(1514, 0, True)] * 9)
-        bench.wait_until(lambda: bench.arrived() == sent)
-        bench.set(rate_bps=0)  # all came while the first was being sent, which takes 12 s
-        return sent
-
-    recorded = bench.record(tmp_path / "burst.pcapng", burst)
-    dropped = [p.dropped for p in recorded if p.inbound]
-    assert dropped == [None] * 4 + ["queue"] * 5
-    counters = bench.counters()["ab"]
-    assert counters["queue_packets_max"] == 3
-    assert counters["queue_bytes_max"] == 3 * 1514
-    assert counters["dropped"]["queue"] == 5
-
-
-def test_a_train_leaves_at_the_rate(bench: Bench, tmp_path: Path) -> None:
-    """At 50 Mbit/s, 1514-byte frames leave exactly 1538 byte times apart; short ones are padded."""
-    bench.use(Settings(rate_bps=50_000_000))
-    train = [(1514, 0, True)] * 30 + [(50, 0, True)] * 30
-    recorded = bench.record(tmp_path / "train.pcapng", lambda: send(bench, 0, train))
-    entered = {packet.id: packet.time_ns for packet in recorded if packet.inbound}
-    left = [packet for packet in recorded if not packet.inbound]
-    long, short = ((size + FRAMING_BYTES) * 160 for size in (1514, 60))
-    waited = 0
-    for (before, packet), took_ns in zip(
-        itertools.pairwise(left), [long] * 29 + [short] * 30, strict=True
-    ):
-        # On a busy machine the sender may pause until the wire has nothing left to send.
-        free = max(before.value("due_ns"), entered[packet.id])
-        assert packet.value("due_ns") - free == took_ns
-        waited += free > entered[packet.id]
-    assert waited > 10
 
 
 def test_changed_probability_continues_the_random_sequence(bench: Bench) -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from tests.support.commands import completed
 from tests.support.wire.bench import Bench
 from tests.support.wire.frames import arp, checksum, numbered, udp
@@ -94,41 +92,6 @@ def test_packets_have_the_fate_that_the_rfc_says(queue_run: Path, name: str) -> 
     assert "queue" in dropped or not (name == "tail_drop" or "full" in name)
     assert "aqm" in dropped or name in ("tail_drop", "fq_codel, full")
     assert len(packets) > 3000
-
-
-TRAFFIC = st.lists(
-    st.tuples(st.sampled_from([60, 100, 590, 1514]), st.sampled_from([0, 0, 50, 900, 40_000])),
-    min_size=1,
-    max_size=120,
-)
-LINKS = st.builds(
-    Settings,
-    rate_bps=st.sampled_from([1_000_000, 10_000_000]),
-    aqm=st.sampled_from(["tail_drop", "codel", "fq_codel", "pie"]),
-    ecn=st.sampled_from(["on", "off"]),
-    queue_packets=st.sampled_from([0, 1, 5, 50]),
-    target_ns=st.sampled_from([0, 1, MS]),
-    interval_ns=st.sampled_from([0, MS, 20 * MS]),
-    quantum_bytes=st.sampled_from([0, 1, 5000]),
-    seed=st.integers(0, 2**63 - 1),
-)
-
-
-@settings(
-    max_examples=60,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(link=LINKS, traffic=TRAFFIC)
-def test_any_traffic_gets_the_fate_that_the_model_predicts(
-    queue_run: Path, link: Settings, traffic: list[tuple[int, int]]
-) -> None:
-    packets, time_ns = [], 10**9
-    for number, (length, gap_us) in enumerate(traffic):
-        time_ns += 1000 * gap_us
-        data = frame(number, length)
-        packets.append(Packet(time_ns, data, len(data)))
-    compare_run(queue_run, link, packets)
 
 
 @pytest.mark.parametrize("name", ["codel, faster", "fq_codel, full", "pie, ECN"])

@@ -63,7 +63,7 @@ def test_blocks_hold_interface_names_and_snaplen(bench: Bench, tmp_path: Path) -
         assert options(body[8:])[9] == b"\x09"
 
 
-@pytest.mark.parametrize("snaplen", [14, 54, 128, 1514, 131072])
+@pytest.mark.parametrize("snaplen", [14, 128, 131072])
 def test_the_snaplen_cuts_and_the_length_stays(bench: Bench, tmp_path: Path, snaplen: int) -> None:
     frame = udp(bytes(range(256)) * 5)
 
@@ -74,19 +74,6 @@ def test_the_snaplen_cuts_and_the_length_stays(bench: Bench, tmp_path: Path, sna
     entry, departure = bench.record(tmp_path / "cut.pcapng", work, snaplen=snaplen)
     assert entry.data == departure.data == frame[:snaplen]
     assert entry.length == departure.length == len(frame)
-
-
-def test_a_recording_may_follow_another(bench: Bench, tmp_path: Path) -> None:
-    sizes = []
-    for name in ("first", "second with spaces"):
-        path = tmp_path / f"{name}.pcapng"
-
-        def work() -> int:
-            bench.ends[0].send(*[numbered(60, number) for number in range(10)])
-            return 10
-
-        sizes.append(len(bench.record(path, work)))
-    assert sizes == [20, 20]
 
 
 def test_a_recording_that_cannot_start_says_why(bench: Bench, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.wire.bench import Bench, WireError
+from tests.support.wire.bench import Bench
 from tests.support.wire.frames import ACK, FIN, PSH, RST, SYN, arp, ethernet, ipv4, tcp, udp
 
 
@@ -83,10 +83,3 @@ def test_keyword_selects_the_kinds_of_frames(bench: Bench, what: str, struck: se
     left = passed(bench, *KINDS.values())
     assert {names[index] for index in left} == set(KINDS) - struck
     assert bench.counters()["ab"]["dropped"]["script"] == len(struck)
-
-
-def test_at_most_32_rules_are_accepted(bench: Bench) -> None:
-    for _ in range(32):
-        bench.command("script ab drop data nth=1")
-    with pytest.raises(WireError, match="32"):
-        bench.command("script ab drop data nth=1")

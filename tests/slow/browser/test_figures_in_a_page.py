@@ -82,19 +82,6 @@ def test_text_is_legible_and_does_not_overlap_at_any_width(page: Page, html: str
             assert_apart(texts)
 
 
-def test_title_is_larger_than_text_and_printed_with_its_figure(page: Page, html: str) -> None:
-    page.emulate_media(media="print")
-    show(page, html)
-    look = """(element) => {
-        const { fontSize, breakInside } = getComputedStyle(element);
-        return [parseFloat(fontSize), breakInside];
-    }"""
-    page_px, _inside = page.locator("body").evaluate(look)
-    title_px, _inside = page.locator("figcaption").first.evaluate(look)
-    assert title_px > page_px
-    assert page.locator("figure").first.evaluate(look)[1] == "avoid"
-
-
 def test_dark_page_is_printed_in_black(page: Page) -> None:
     html = figures.timeline(nodelay()).html()
     dark = "body { --jp-content-font-color0: #ffffff; --jp-layout-color0: #111111 }"
