@@ -7,7 +7,7 @@ from typing import Any, Final
 from tcplab.experiments import table
 from tcplab.experiments.buffers import Sweep
 from tcplab.figures import canvas, style
-from tcplab.figures.bars import tick_decades
+from tcplab.figures.generic import tick_decades
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.models import throughput_mbit
 

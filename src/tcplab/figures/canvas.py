@@ -59,11 +59,9 @@ def body(figure: Figure) -> tuple[float, float]:
     return NOTE / height, 1 - TITLE / height
 
 
-def new_axes(
-    grid: Literal["both", "x", "y"] | None = None, *, height: float = HEIGHT
-) -> tuple[Figure, Axes]:
+def new_axes(grid: Literal["both", "x", "y"] | None = None) -> tuple[Figure, Axes]:
     """Return a figure with one Axes that fills the space left by title, note and labels."""
-    figure, [axes] = new_panels([1], height=height)
+    figure, [axes] = new_panels([1])
     if grid:
         axes.grid(axis=grid)
     return figure, axes

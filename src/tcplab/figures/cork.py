@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tcplab.experiments import table
 from tcplab.experiments.cork import Scenario, Scenarios
-from tcplab.figures import bars, canvas, style
-from tcplab.figures.bars import beside, named_once
+from tcplab.figures import canvas, style
+from tcplab.figures.generic import bar, beside, name_rows, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
@@ -28,7 +28,7 @@ def cork_scenarios(result: Scenarios) -> Picture:
     for row, scenario in enumerate(scenarios):
         latest = max([latest, *_waits(axes, scenario, row)])
     names = [f"{row + 1} · {scenario.script}" for row, scenario in enumerate(scenarios)]
-    bars.name_rows(axes, names, characters=34)
+    name_rows(axes, names, characters=34)
     axes.set(xlim=(-0.02 * latest, 1.2 * latest), xlabel="ms after the first call")
     canvas.legend(figure)
     title, note = _scenarios_finding(result)
@@ -58,7 +58,7 @@ def _waits(axes: Axes, scenario: Scenario, row: int) -> list[float]:
         y = row + (number - (len(segments) - 1) / 2) * 0.36
         held = segment.held_by
         if held is not None and held.reason in HOLD_STYLES:
-            bars.bar(axes, y, (HOLD_STYLES[held.reason], end - begin), left=begin, thick=0.3)
+            bar(axes, y, (HOLD_STYLES[held.reason], end - begin), left=begin, thick=0.3)
         mark = "D" if segment.reason is Reason.CORK_TIMEOUT else "o"
         colour = style.BLACK if mark == "D" else style.BLUE
         label = named_once(axes, "left by timer" if mark == "D" else "left")

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.diagnosis import LINE_BYTES
 from tcplab.figures import canvas, style
-from tcplab.figures.bars import bar, beside, name_rows
 from tcplab.figures.curves import in_flight
-from tcplab.figures.generic import Panel, draw_rows
+from tcplab.figures.generic import Panel, bar, beside, draw_rows, name_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.figures.timeline_figure import timeline

@@ -13,6 +13,7 @@ and a diamond at published_KEY. A figure that needs more draws its rows with `dr
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, cycle
@@ -21,9 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments import table
 from tcplab.experiments.result import Tabular
 from tcplab.figures import canvas, style
-from tcplab.figures.bars import bar, beside, height_of, name_rows, named_once, tick_decades, within
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import Style
+from tcplab.figures.style import ON_WHITE, SMALL, Style, look_of, text_width_px
 from tcplab.tables import Column, cell, digits
 
 if TYPE_CHECKING:
@@ -49,18 +49,16 @@ _BARS_PX: Final = 450
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Marks of one kind, with one value, several values or None for each row."""
+    """Marks of one kind, with a value or None for each row."""
 
-    values: Sequence[float | None] | Sequence[Sequence[float]]
+    values: Sequence[float | None]
     name: str = ""  #: name in the legend, or "" for none
     marker: str = "o"
     colour: str = style.BLUE
     is_filled: bool = True
-    shift: float = 0.0  #: offset downwards from the middle of the row, in rows
-    words: Sequence[str] = ()  #: label of each row, to the right of its marks
 
     def draw(self, axes: Axes) -> dict[int, float]:
-        """Draw the marks; return the largest value of each row that has one."""
+        """Draw the marks; return the value of each row that has one."""
         look: dict[str, Any] = {
             "color": self.colour,
             "mec": "white",
@@ -69,18 +67,14 @@ class Dots:
             "zorder": 4,
         }
         look |= {} if self.is_filled else {"mfc": "white", "mec": "black", "mew": 1.5}
-        ends: dict[int, float] = {}
-        for y, value in enumerate(self.values):
-            marks = value if isinstance(value, Sequence) else [value]
-            known = [mark for mark in marks if mark is not None and math.isfinite(mark)]
-            if known:
-                label = named_once(axes, self.name) if self.name else None
-                places = [y + self.shift] * len(known)
-                axes.plot(known, places, self.marker, label=label, **look)
-                ends[y] = max(known)
-                if self.words:
-                    beside(axes, self.words[y], ends[y], y + self.shift, mark=True)
-        return ends
+        known = {
+            y: value
+            for y, value in enumerate(self.values)
+            if value is not None and math.isfinite(value)
+        }
+        label = self.name if known and self.name else None
+        axes.plot([*known.values()], [*known], self.marker, label=label, **look)
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +121,7 @@ def draw_rows(
     names: Sequence[str], *panels: Panel, characters: int = 26, row: float = 24
 ) -> Figure:
     """Draw named rows, each at least `row` units high, with the panels next to each other."""
-    height = height_of(len(some(names)), row)
+    height = max(canvas.HEIGHT, 140 + row * len(some(names)))
     figure, every = canvas.new_panels([panel.share for panel in panels], height=height)
     for number, (axes, panel) in enumerate(zip(every, panels, strict=True)):
         panel.draw(axes)
@@ -217,7 +211,7 @@ def draw_curves(
         if key == keys[0] and not by:
             for row, at in zip(rows, zip(*points, strict=True), strict=True):
                 place: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
-                axes.annotate(_shown(result, key, row), at, (-6, 6), bbox=style.ON_WHITE, **place)
+                axes.annotate(_shown(result, key, row), at, (-6, 6), bbox=ON_WHITE, **place)
     for axis in log:
         axes.set(**{f"{axis}scale": "log"})
         tick_decades(axes, axis)
@@ -255,3 +249,69 @@ def _extremes(result: Tabular, key: str) -> str:
     text = " to ".join(f"{_shown(result, key, row)} ({name})" for name, row in ends)
     heading = _column(result, key).heading
     return f"{heading[:1].upper()}{heading[1:]}: {'from ' * (len(ends) > 1)}{text}"
+
+
+# ---- rows, labels and ticks ----------------------------------------------------------------------
+
+
+def name_rows(axes: Axes, names: Sequence[str], *, characters: int = 26) -> None:
+    """Write the names of the rows 0, 1, ... to the left of the axes, from top to bottom.
+
+    The y axis then points downwards. Long names are wrapped, and line breaks are kept.
+    """
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    lines = ["\n".join(textwrap.fill(part, characters) for part in n.split("\n")) for n in names]
+    axes.set_yticks(range(len(names)), lines)
+    axes.tick_params(axis="y", length=0)
+
+
+def bar(
+    axes: Axes,
+    row: float,
+    *parts: tuple[Style, float],
+    left: float = 0.0,
+    thick: float = 0.6,
+) -> float:
+    """Draw a bar of several parts, each with a style and a length; return the bar's right end."""
+    for look, length in parts:
+        label = named_once(axes, look.name)
+        axes.barh(row, length, thick, left=left, label=label, **look_of(look))
+        left += length
+    return left
+
+
+def named_once(axes: Axes, name: str) -> str | None:
+    """Return the name, or None if the axes' legend already has it."""
+    return None if name in axes.get_legend_handles_labels()[1] else name
+
+
+def beside(
+    axes: Axes, words: str, x: float, y: float, *, above: bool = False, mark: bool = False
+) -> None:
+    """Write a label to the right of (x, y), or `above` it. `mark` leaves room for a mark there."""
+    where: dict[str, Any] = {"xytext": (9 if mark else 6, 0), "va": "center"}
+    if above:
+        where = {"xytext": (0, 4), "ha": "center"}
+    # The label is drawn over the grid but below the data.
+    where |= {"textcoords": "offset points", "bbox": ON_WHITE, "zorder": 0.9}
+    axes.annotate(words, (x, y), **where)
+
+
+def within(axes: Axes, words: str, x: float, y: float, width_px: float) -> None:
+    """Write a label in the middle of a bar if the bar, `width_px` wide, has room for it."""
+    if text_width_px(words, SMALL) + 6 < width_px:
+        axes.text(x, y, words, ha="center", va="center", bbox=ON_WHITE)
+
+
+def tick_decades(axes: Axes, which: str = "x") -> None:
+    """Put ticks of a logarithmic axis at powers of ten, or at 1, 2, 5, 10, … on a short axis."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    low, high = axis.get_view_interval()
+    ticks = [10.0**power for power in range(-6, 12) if low <= 10.0**power <= high]
+    if len(ticks) < 3:
+        many = (times * 10.0**power for power in range(-6, 12) for times in (1, 2, 5))
+        ticks = [value for value in many if low <= value <= high]
+    elif len(ticks) > 4:  # in a narrow panel, long numbers would overlap
+        ticks = ticks[::2]
+    axis.set_ticks(ticks, [digits(tick) for tick in ticks])
+    axis.set_ticks([], minor=True)

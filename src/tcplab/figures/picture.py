@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 S = TypeVar("S", bound=Sized)
 
-PNG_WIDTH: Final = 1280
+_PNG_WIDTH: Final = 1280
 _RECORDED: Final = "recorded, not measured now"
 #: Font sizes for a title, each with the number of characters that fit in a line.
 _TITLES: Final = ((16, 56), (14, 64), (13, 69), (12, 75))
@@ -52,17 +52,17 @@ class Picture:
         """The alternative text for readers who cannot see the figure."""
         return f"{self.title}. The numbers are in the table of this picture."
 
-    def png(self, width_px: int = PNG_WIDTH) -> bytes:
+    def png(self) -> bytes:
         """Return the figure as PNG, with an aspect ratio of 16:9 unless it has many rows."""
         data = io.BytesIO()
-        self._write(data, "png", width_px)
+        self._write(data, "png")
         return data.getvalue()
 
-    def save(self, path: str | os.PathLike[str], *, width_px: int = PNG_WIDTH) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the figure in the format of the file name's extension (.png, .svg or .pdf)."""
-        self._write(path, Path(path).suffix[1:].lower(), width_px)
+        self._write(path, Path(path).suffix[1:].lower())
 
-    def _write(self, target: str | os.PathLike[str] | io.BytesIO, kind: str, width_px: int) -> None:
+    def _write(self, target: str | os.PathLike[str] | io.BytesIO, kind: str) -> None:
         # The files have no date, so that equal figures make equal files.
         metadata = {
             "png": {"Description": self.alt},
@@ -74,7 +74,7 @@ class Picture:
             self.figure.savefig(
                 target,
                 format=kind or None,
-                dpi=width_px / self.figure.get_figwidth(),
+                dpi=_PNG_WIDTH / self.figure.get_figwidth(),
                 metadata=metadata.get(kind),
                 **options,
             )

@@ -130,12 +130,9 @@ def test_title_agrees_with_the_table() -> None:
     )
     assert picture.note.startswith("15 writes, 30 bytes, 2 segments, 44.1 ms · message ")
     assert picture.alt == f"{picture.title}. The numbers are in the table of this picture."
-    rows = {row["what"]: row for row in picture.table.rows}
-    assert rows["writes 1–15, within 21 µs"]["bytes"] == 30
-    assert rows["data segment (writes 2–15)"]["bytes"] == 28
-    assert rows["data segment (writes 2–15)"]["reason"] == "released by an ACK"
-    assert rows["begins to wait: held by Nagle"]["waited_ms"] == pytest.approx(44.0085)
-    assert "44.0" in picture.table.text()
+    events = [row["what"] for row in picture.table.rows]
+    assert events[0] == "15 writes within 21 µs, 30 bytes"
+    assert events[2] == "28 bytes held by Nagle 44.0 ms: 2 bytes unacknowledged, 28 < MSS 1448"
 
 
 def test_title_says_if_nothing_was_held() -> None:
@@ -279,7 +276,7 @@ def test_saved_picture_has_projector_size_and_texts(tmp_path: Path) -> None:
     assert "held 44.0 ms by Nagle" in svg
 
 
-def test_png_ignores_the_users_settings(tmp_path: Path) -> None:
+def test_png_ignores_the_users_settings() -> None:
     import matplotlib
 
     picture = figures.timeline(small_writes())
@@ -296,9 +293,6 @@ def test_png_ignores_the_users_settings(tmp_path: Path) -> None:
         assert picture.png() == plain
         assert figures.timeline(small_writes()).png() == plain
         assert dict(matplotlib.rcParams) == before
-    picture.save(tmp_path / "timeline.png", width_px=640)
-    half = (tmp_path / "timeline.png").read_bytes()
-    assert struct.unpack(">II", half[16:24]) == (640, 360)
 
 
 def test_notebook_shows_figure_and_alt_text() -> None:

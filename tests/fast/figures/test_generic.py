@@ -140,9 +140,9 @@ def test_rates_of_tcp_and_udp_are_drawn_with_the_published_rates() -> None:
     picture = draw_bars(result, "mb_per_s")
     assert_readable(picture)
     [axes] = picture.figure.axes
-    published = [np.asarray(line.get_xdata()) for line in axes.lines if line.get_marker() == "D"]
+    [published] = [np.asarray(line.get_xdata()) for line in axes.lines if line.get_marker() == "D"]
     assert len(published) == 10
-    assert [2.5] in published
+    assert 2.5 in published
     assert axes.get_xscale() == "log"
 
 

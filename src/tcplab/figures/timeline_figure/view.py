@@ -8,14 +8,14 @@ import itertools
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final, NamedTuple, cast
 
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.figures.timescale import TimeScale
 from tcplab.models import Reason
 from tcplab.tables import Column, Table, count, ms
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
-from tcplab.timeline.timeline import HELD_BY, writes_carried
+from tcplab.timeline.timeline import HELD_BY
 
 MAX_EVENTS: Final = 3000  # more events than this could not be told apart
 _NOT_DRAWN: Final = ("wrote",)  # these would hide the start of the next write
@@ -25,9 +25,17 @@ _COLUMNS: Final = (
     Column("who", "place"),
     Column("what", "event"),
     Column("bytes", "bytes", "d"),
-    Column("waited_ms", "waited (ms)", ".3f"),
-    Column("reason", "reason"),
 )
+
+
+class Event(NamedTuple):
+    """A mark of the figure, described by a sentence."""
+
+    gid: str
+    time_ns: int
+    who: str
+    what: str
+    bytes: int
 
 
 def choose_message(timeline: Timeline, messages: int = 1) -> int:
@@ -256,43 +264,53 @@ class View:
 
     def parts(self) -> dict[str, str]:
         """Map the gid of each mark of the figure to a sentence with time and reason."""
-        sentences = {}
+        return {
+            event.gid: f"{self.ms(event.time_ns):.3f} ms: {event.what}" for event in self._events()
+        }
+
+    def table(self) -> Table:
+        """Return a table of all marks of the figure, ordered by time."""
+        rows = [
+            {"time_ms": self.ms(time_ns), "who": who, "what": what, "bytes": size or None}
+            for _gid, time_ns, who, what, size in self._events()
+        ]
+        rows.sort(key=lambda row: cast(float, row["time_ms"]))
+        return Table(_COLUMNS, rows, self.finding())
+
+    def _events(self) -> Iterator[Event]:
         for number, group in enumerate(self.write_groups()):
-            until = ms(self.ms(group[-1].time_ns) - self.ms(group[0].time_ns))
+            start_ns, size = group[0].time_ns, sum(write.bytes for write in group)
+            until = ms((group[-1].time_ns - start_ns) / 1e6)
             many = f"{len(group)} writes within {until}" if group[1:] else "a write"
-            size = count(sum(write.bytes for write in group), "byte")
-            sentences[f"writes-{number}"] = f"{self._at(group[0].time_ns)}: {many}, {size}"
+            what = f"{many}, {count(size, 'byte')}"
+            yield Event(f"writes-{number}", start_ns, "application", what, size)
         for number, mark in enumerate(self.marks()):
-            sentences[f"mark-{number}"] = (
-                f"{self._at(mark.time_ns)}: {mark.name} in the application"
-            )
+            yield Event(f"mark-{number}", mark.time_ns, "application", mark.name, mark.bytes)
         for number, hold in enumerate(self.waits()):
-            sentences[f"hold-{number}"] = self._wait(hold)
+            yield self._wait(f"hold-{number}", hold)
         for number, hold in enumerate(self.merged_holds()):
             if hold.where == "wire":
-                sentences[f"queue-{number}"] = self._wait(hold)
+                yield self._wait(f"queue-{number}", hold)
         for segment, why in zip(self.timeline.segments, self.timeline.sentences(), strict=False):
-            sentences[f"segment-{segment.number}"] = f"{self._at(segment.time_ns)}: {why}"
+            gid, size = f"segment-{segment.number}", segment.payload_bytes
+            yield Event(gid, segment.time_ns, "wire", why, size)
         for number, ack in enumerate(self.timeline.acks):
-            sentences[f"ack-{number}"] = f"{self._at(self.departure_ns(ack))}: {self._ack(ack)}"
+            left_ns, size = self.departure_ns(ack), ack.payload_bytes
+            yield Event(f"ack-{number}", left_ns, "wire", self._ack(ack), size)
         for number, ack in self.delayed_acks():
+            start_ns = self.departure_ns(ack) - int((ack.delay_ms or 0) * 1e6)
             nobody = "" if self.is_awaited(number) else "; no segment waits for it"
-            sentences[f"delay-{number}"] = f"The peer keeps back an {self._ack(ack)}{nobody}"
+            what = f"the peer keeps back an {self._ack(ack)}{nobody}"
+            yield Event(f"delay-{number}", start_ns, "peer", what, 0)
         for number, mark in enumerate(self.timeline.peer_marks):
-            size = count(mark.bytes, "byte")
-            sentences[f"peer-{number}"] = (
-                f"{self._at(mark.time_ns)}: {mark.name} {size} at the peer"
-            )
-        return sentences
+            what = f"{mark.name} {count(mark.bytes, 'byte')}"
+            yield Event(f"peer-{number}", mark.time_ns, "peer", what, mark.bytes)
 
-    def _at(self, time_ns: int) -> str:
-        return f"{self.ms(time_ns):.3f} ms"
-
-    def _wait(self, hold: Hold) -> str:
+    def _wait(self, gid: str, hold: Hold) -> Event:
         size = f"{count(hold.waiting_bytes, 'byte')} " if hold.waiting_bytes else ""
         why = hold.missing if hold.reason is Reason.UNKNOWN else hold.evidence
-        name = HOLD_STYLES[hold.reason].name
-        return f"{self._at(hold.start_ns)}: {size}{name} {ms(hold.duration_ms)}: {why}"
+        what = f"{size}{HOLD_STYLES[hold.reason].name} {ms(hold.duration_ms)}: {why}"
+        return Event(gid, hold.start_ns, hold.where, what, hold.waiting_bytes)
 
     def _ack(self, ack: Ack) -> str:
         content = f"{count(ack.payload_bytes, 'byte')} and ACK" if ack.payload_bytes else "ACK"
@@ -300,44 +318,6 @@ class View:
         if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
             text += f", {ms(ack.delay_ms)} late"
         return f"{text}: {ack.evidence}" if ack.evidence else text
-
-    # -- numbers --
-
-    def table(self) -> Table:
-        """Return a table of all events in view, ordered by time."""
-        rows = sorted(self._rows(), key=lambda row: row["time_ms"])
-        return Table(_COLUMNS, rows, self.finding())
-
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for group in self.write_groups():
-            names = f"write {group[0].in_message}"
-            if len(group) > 1:
-                until = ms(self.ms(group[-1].time_ns) - self.ms(group[0].time_ns))
-                names = f"writes {group[0].in_message}–{group[-1].in_message}, within {until}"
-            size = sum(write.bytes for write in group)
-            yield self._row(group[0].time_ns, "application", names, size)
-        for mark in self.marks():
-            yield self._row(mark.time_ns, "application", mark.name, mark.bytes or None)
-        for segment in self.timeline.segments:
-            carried = writes_carried(self.timeline, segment)
-            event = f"data segment ({carried})" if carried else "data segment"
-            row = self._row(segment.time_ns, "wire", event, segment.payload_bytes)
-            yield row | {"waited_ms": segment.waited_ms, "reason": segment.reason.words}
-        for each_ack in self.timeline.acks:
-            event = "ACK arrives" if not each_ack.payload_bytes else "data and ACK arrive"
-            row = self._row(each_ack.time_ns, "wire", event, each_ack.payload_bytes or None)
-            if each_ack.reason is Reason.ACK_DELAYED_BY_PEER:
-                row |= {"waited_ms": each_ack.delay_ms, "reason": each_ack.reason.words}
-            yield row
-        for mark in self.timeline.peer_marks:
-            yield self._row(mark.time_ns, "peer", mark.name, mark.bytes or None)
-        for hold in self.merged_holds():
-            event = "begins to wait: " + HOLD_STYLES[hold.reason].name
-            row = self._row(hold.start_ns, "kernel", event, None)
-            yield row | {"waited_ms": hold.duration_ms, "reason": hold.reason.words}
-
-    def _row(self, time_ns: int, who: str, what: str, size: int | None) -> dict[str, Any]:
-        return {"time_ms": self.ms(time_ns), "who": who, "what": what, "bytes": size}
 
 
 def side_by_side(holds: Sequence[Hold]) -> list[list[Hold]]:
