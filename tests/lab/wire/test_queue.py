@@ -1,135 +1,204 @@
-"""Compare the wire's queues with Python models of the RFCs. Equal arrivals have equal fates."""
+"""The wire's queues drop and mark as the RFCs say: 8289 (CoDel), 8290 (FQ-CoDel), 8033 (PIE)."""
 
 from __future__ import annotations
 
-import random
+import itertools
+import math
+import statistics
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.commands import completed
 from tests.support.wire.bench import Bench
-from tests.support.wire.frames import arp, checksum, numbered, udp
-from tests.support.wire.model import Packet, Settings, forward, with_ecn
-from tests.support.wire.recording import Packet as Recorded
+from tests.support.wire.frames import checksum, numbered, udp
+from tests.support.wire.model import Settings
 
 MS = 1_000_000
-RATE = 10_000_000
-#: The settings that the C program queue_run takes.
-QUEUE_KEYS = {"rate_bps", "aqm", "ecn", "queue_packets", "target_ns", "interval_ns"}
-QUEUE_KEYS |= {"quantum_bytes", "seed"}
-QUEUES: dict[str, dict[str, Any]] = {
-    "tail_drop": {"queue_packets": 20},
-    "codel": {"aqm": "codel"},
-    "codel, ECN": {"aqm": "codel", "ecn": "on"},
-    "codel, full": {"aqm": "codel", "queue_packets": 15, "target_ns": MS},
-    "codel, faster": {"aqm": "codel", "target_ns": MS, "interval_ns": 10 * MS},
-    "fq_codel": {"aqm": "fq_codel"},
-    "fq_codel, ECN, other hash": {"aqm": "fq_codel", "ecn": "on", "seed": 7},
-    "fq_codel, full": {"aqm": "fq_codel", "queue_packets": 20, "quantum_bytes": 300},
-    "pie": {"aqm": "pie"},
-    "pie, ECN": {"aqm": "pie", "ecn": "on", "seed": 3},
-    "pie, full": {"aqm": "pie", "queue_packets": 40},
-    "pie, faster": {"aqm": "pie", "target_ns": 2 * MS, "interval_ns": 4 * MS},
-}
+FULL = 1514
+TX_NS = 1_230_400  #: time that a full frame and its framing take at 10 Mbit/s
+
+
+def with_ecn(frame: bytes, codepoint: int) -> bytes:
+    """Return the same IPv4 frame with an ECN codepoint and its new checksum."""
+    header = bytearray(frame[14:34])
+    header[1] |= codepoint
+    header[10:12] = b"\0\0"
+    header[10:12] = struct.pack(">H", checksum(header))
+    return frame[:14] + bytes(header) + frame[34:]
+
+
+BUSY = with_ecn(numbered(60, 0), 2)  # the head of a frame that allows marks
+OTHER = udp(bytes(50), port=9000)  # of another flow, which does not allow them
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The fate of the frames that arrived, each as (time in ns, head, length)."""
+
+    arrived: list[tuple[int, bytes, int]]
+    left_ns: dict[int, int]  #: end of the transmission, by the number of the frame
+    marked: list[int]
+    dropped: tuple[int, int]  #: numbers of frames dropped by a full queue, and by the AQM
+
+    def waited_ns(self, number: int) -> int:
+        """Return the time from arrival to the end of the transmission."""
+        return self.left_ns[number] - self.arrived[number][0]
+
+    def of(self, head: bytes) -> list[int]:
+        return [number for number, frame in enumerate(self.arrived) if frame[1] == head]
+
+
+Run = Callable[..., Outcome]
 
 
 @pytest.fixture
-def queue_run(sanitized_directory: Path) -> Path:
-    return sanitized_directory / "queue_run"
+def run(sanitized_directory: Path) -> Run:
+    def queue_run(arrivals: Iterable[tuple[int, bytes, int]], **settings: object) -> Outcome:
+        arrived = sorted(arrivals)
+        words = [f"{key}={value}" for key, value in ({"rate_bps": 10**7} | settings).items()]
+        lines = "".join(f"{at} {head.hex()} {length}\n" for at, head, length in arrived)
+        ran = completed([sanitized_directory / "queue_run", *words], input=lines)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        *left, dropped = [tuple(map(int, line.split())) for line in ran.stdout.splitlines()]
+        left_ns = {number: time_ns for number, time_ns, _marked in left}
+        marked = [number for number, _time_ns, marked in left if marked]
+        assert len(left) + sum(dropped) == len(arrived)
+        return Outcome(arrived, left_ns, marked, (dropped[0], dropped[1]))
+
+    return queue_run
 
 
-def frame(number: int, length: int) -> bytes:
-    """Return a frame of a busy flow with any ECN codepoint or of a quiet flow, or an ARP frame."""
-    if number % 40 == 7:
-        return arp(number)
-    if number % 10 == 3:
-        return udp(bytes(50), port=9000 + number % 7)
-    return with_ecn(numbered(length, number), number % 4)
+def steady(
+    every_us: float, seconds: float, head: bytes = BUSY, length: int = FULL
+) -> list[tuple[int, bytes, int]]:
+    count = int(seconds * 1e6 / every_us)
+    return [(10**9 + int(1000 * every_us * number), head, length) for number in range(count)]
 
 
-def compare_run(program: Path, link: Settings, packets: list[Packet]) -> list[Packet]:
-    """Run the C code and the model on the same packets; return the packets with their fates."""
-    arguments = [f"{key}={value}" for key, value in link.keys().items() if key in QUEUE_KEYS]
-    lines = [f"{p.time_ns} {p.data[:64].hex()} {p.length}\n" for p in packets]
-    ran = completed([program, *arguments], input="".join(lines))
-    assert (ran.returncode, ran.stderr) == (0, "")
-    *left, dropped = [tuple(map(int, line.split())) for line in ran.stdout.splitlines()]
-    forward(link, "ab", packets)
-    gone = [
-        (number, packet.departures_ns[0], int(packet.marked))
-        for number, packet in enumerate(packets)
-        if packet.dropped is None
+def test_tail_drop_drops_what_finds_the_queue_full(run: Run) -> None:
+    burst = [(10**9, BUSY, FULL)] * 50
+    outcome = run(burst, queue_packets=20)
+    assert sorted(outcome.left_ns) == list(range(21))  # the first is being sent
+    assert [outcome.waited_ns(number) for number in range(21)] == [
+        TX_NS * (number + 1) for number in range(21)
     ]
-    assert left == sorted(gone, key=lambda packet: packet[1])
-    reasons = [packet.dropped for packet in packets]
-    assert dropped == (reasons.count("queue"), reasons.count("aqm"))
-    return packets
+    assert outcome.dropped == (29, 0)
 
 
-def load(seconds: float, overload: float, seed: int = 1) -> list[Packet]:
-    """Return Poisson arrivals at a multiple of the link's rate, with a pause after 2000 packets."""
-    chance = random.Random(seed)
-    packets, time_ns, number = [], 10**9, 0
-    end_ns = time_ns + int(seconds * 1e9)
-    while time_ns < end_ns:
-        data = frame(number, chance.choice((1514, 1514, 590, 100)))
-        packets.append(Packet(time_ns, data, len(data)))
-        time_ns += int(chance.expovariate(overload * RATE / (8 * 900)) * 1e9)
-        number += 1
-        if number == 2000:
-            time_ns += 400 * MS  # the queue runs empty
-    return packets
+@pytest.mark.parametrize(
+    ("settings", "target_ns", "interval_ns"),
+    [({}, 5 * MS, 100 * MS), ({"target_ns": 3 * MS, "interval_ns": 50 * MS}, 3 * MS, 50 * MS)],
+)
+@pytest.mark.parametrize("ecn", ["off", "on"])
+def test_codel_follows_its_control_law(
+    run: Run, settings: dict[str, int], target_ns: int, interval_ns: int, ecn: str
+) -> None:
+    """A queue above the target for an interval loses a frame, then one per interval/sqrt(count)."""
+    outcome = run(steady(900, 1.4), aqm="codel", ecn=ecn, queue_packets=0, **settings)
+    taken_ns = {number: time_ns - TX_NS for number, time_ns in outcome.left_ns.items()}
+    late = (n for n, at_ns in taken_ns.items() if at_ns - outcome.arrived[n][0] >= target_ns)
+    above_ns = min(taken_ns[number] for number in late)
+    if ecn == "on":
+        struck_ns = [taken_ns[number] for number in outcome.marked]
+        assert outcome.dropped == (0, 0)
+    else:
+        missing = sorted(set(range(len(outcome.arrived))) - set(taken_ns))
+        ends = (min(n for n in taken_ns if n > number) for number in missing[:-1])
+        struck_ns = [taken_ns[number] for number in ends]
+        assert outcome.dropped == (0, len(missing))
+    assert len(struck_ns) > 30
+    due_ns = [above_ns + interval_ns]
+    for count in range(1, len(struck_ns)):
+        # The first frame is struck when it is taken, and the law goes on from there.
+        before = struck_ns[0] if count == 1 else due_ns[-1]
+        due_ns.append(before + round(interval_ns / math.sqrt(count)))
+    assert all(0 <= at - due < 2 * TX_NS for at, due in zip(struck_ns, due_ns, strict=True))
 
 
-@pytest.mark.parametrize("name", QUEUES)
-def test_packets_have_the_fate_that_the_rfc_says(queue_run: Path, name: str) -> None:
-    link = Settings(rate_bps=RATE, **QUEUES[name])
-    packets = compare_run(queue_run, link, load(5, 1.3))
-    dropped = [packet.dropped for packet in packets if packet.dropped]
-    marked = sum(packet.marked for packet in packets)
-    assert bool(marked) == (link.ecn == "on")
-    assert "queue" in dropped or not (name == "tail_drop" or "full" in name)
-    assert "aqm" in dropped or name in ("tail_drop", "fq_codel, full")
-    assert len(packets) > 3000
+def test_codel_resumes_near_its_last_rate(run: Run) -> None:
+    """After a pause of less than 16 intervals, the second drop comes much sooner than at first."""
+    arrivals = steady(900, 1.4)  # they have left after 2 s
+    again = [(at_ns + 2500 * MS, head, size) for at_ns, head, size in arrivals]
+    outcome = run([*arrivals, *again], aqm="codel", ecn="on", queue_packets=0)
+    first, second = (
+        [outcome.left_ns[n] for n in outcome.marked if (n >= len(arrivals)) is is_second]
+        for is_second in (False, True)
+    )
+    expected_ns = 100 * MS / math.sqrt(len(first) - 1)
+    assert abs(second[1] - second[0] - expected_ns) < 2 * TX_NS
 
 
-@pytest.mark.parametrize("name", ["codel, faster", "fq_codel, full", "pie, ECN"])
-def test_the_wire_queues_frames_as_the_rfcs_say(bench: Bench, tmp_path: Path, name: str) -> None:
-    """Drops, marks and departures in the recording follow from the arrivals' times."""
-    link = Settings(rate_bps=1_000_000, **QUEUES[name])
+def test_fq_codel_shares_bytes_and_lets_the_quiet_flow_pass(run: Run) -> None:
+    loads = [*steady(700, 3), *steady(300, 3, udp(bytes(50), port=9001), 500)]
+    outcome = run([*loads, *steady(20_000, 3, OTHER, 100)], aqm="fq_codel", queue_packets=0)
+    quiet = outcome.of(OTHER)
+    assert all(outcome.waited_ns(number) < 3 * TX_NS for number in quiet)
+    bytes_left = [
+        sum(outcome.arrived[n][2] for n in outcome.of(head) if n in outcome.left_ns)
+        for head in {head for _at, head, _length in loads}
+    ]
+    assert max(bytes_left) < 1.05 * min(bytes_left)
+
+
+def test_full_fq_codel_drops_from_the_longest_queue(run: Run) -> None:
+    outcome = run(
+        [*steady(500, 1), *steady(20_000, 1, OTHER, 100)], aqm="fq_codel", queue_packets=9
+    )
+    assert outcome.dropped[0] > 100
+    assert set(outcome.of(OTHER)) <= set(outcome.left_ns)
+
+
+def test_pie_keeps_the_delay_near_its_target(run: Run) -> None:
+    arrivals = steady(1025, 10, OTHER)  # 1.2 times the rate of the link
+    outcome = run(arrivals, aqm="pie", ecn="on", queue_packets=0)
+    waits = [outcome.waited_ns(number) - TX_NS for number in outcome.left_ns if number > 5000]
+    assert 8 * MS < statistics.mean(waits) < 25 * MS  # the target is 15 ms
+    lost = len(arrivals) - len(outcome.left_ns)
+    assert outcome.dropped == (0, lost)
+    assert 0.12 < lost / len(arrivals) < 0.2
+    assert outcome.marked == []
+    assert outcome == run(arrivals, aqm="pie", ecn="on", queue_packets=0)
+    assert outcome.left_ns != run(arrivals, aqm="pie", queue_packets=0, seed=1).left_ns
+
+
+def test_pie_allows_a_burst_of_150_ms(run: Run) -> None:
+    outcome = run(steady(50, 0.5), aqm="pie", queue_packets=0)
+    first = min(set(range(len(outcome.arrived))) - set(outcome.left_ns))
+    assert 150 * MS <= outcome.arrived[first][0] - outcome.arrived[0][0] < 200 * MS
+
+
+def test_pie_marks_before_it_drops(run: Run) -> None:
+    """A sender that ignores marks lets the probability rise, and above a tenth PIE drops."""
+    outcome = run(steady(1190, 10), aqm="pie", ecn="on", queue_packets=0)
+    missing = set(range(len(outcome.arrived))) - set(outcome.left_ns)
+    assert len([number for number in outcome.marked if number < min(missing)]) > 5
+    assert run(steady(1190, 10), aqm="pie", queue_packets=0).marked == []
+
+
+@pytest.mark.parametrize("aqm", ["codel", "fq_codel"])
+def test_the_wire_counts_and_records_drops_and_marks(
+    bench: Bench, tmp_path: Path, aqm: str
+) -> None:
     bench.set("ab", aqm="tail_drop")
-    bench.use(link, "ab")  # the new queue has no state of the old one
+    # The new queue has no state of the old one.
+    bench.use(Settings(rate_bps=1_000_000, aqm=aqm, ecn="on", target_ns=MS, interval_ns=4 * MS))
 
     def flood() -> int:
         for number in range(150):
-            bench.ends[0].send(frame(number, 1514 if number % 2 else 590))
+            bench.ends[0].send(with_ecn(numbered(FULL, number), 2 * (number % 2)))
         return 150
 
     recorded = bench.record(tmp_path / "queue.pcapng", flood)
-    packets = compare_recording(recorded, link)
-    dropped = [packet.dropped for packet in packets if packet.dropped]
     counted = bench.counters()["ab"]
-    assert counted["dropped"]["aqm"] == dropped.count("aqm")
-    assert counted["dropped"]["queue"] == dropped.count("queue")
-    assert counted["marked"] == sum(packet.marked for packet in packets)
-
-
-def compare_recording(recorded: list[Recorded], link: Settings) -> list[Packet]:
-    entries = [packet for packet in recorded if packet.inbound and packet.side == 0]
-    packets = [Packet(entry.time_ns, entry.data, entry.length) for entry in entries]
-    forward(link, "ab", packets)
-    ends = {one.id: one for one in recorded if not one.inbound and one.side == 1}
-    for entry, expected in zip(entries, packets, strict=True):
-        end = ends.get(entry.id)
-        dropped = entry.dropped or (end and end.dropped)
-        assert dropped == expected.dropped
-        if dropped and end:
-            assert end.time_ns == expected.dropped_ns
-        elif end:
-            assert end.value("due_ns") == expected.departures_ns[0]
-            assert ("marked=ce" in end.comment) == expected.marked
-            assert checksum(end.data[14:34]) == 0 or not expected.is_ip
-            was_ce = expected.data[15] & 3 == 3
-            assert (end.data[15] & 3 == 3) == (expected.marked or was_ce) or not expected.is_ip
-    return packets
+    assert counted["dropped"]["aqm"] == sum(packet.dropped == "aqm" for packet in recorded) > 0
+    left = [packet for packet in recorded if not packet.inbound and not packet.dropped]
+    marked = [packet for packet in left if "marked=ce" in packet.comment]
+    assert counted["marked"] == len(marked) > 0
+    for packet in left:
+        assert checksum(packet.data[14:34]) == 0
+        assert (packet.data[15] & 3 == 3) == (packet in marked)
+    due = [packet.value("due_ns") for packet in left]
+    assert min(after - before for before, after in itertools.pairwise(due)) == 8 * 1538 * 1000
