@@ -23,6 +23,5 @@ from tcplab.figures.diagnosis import *
 from tcplab.figures.generic import *
 from tcplab.figures.picture import Picture as Picture
 from tcplab.figures.pipes import *
-from tcplab.figures.queues import *
 from tcplab.figures.the_lab import *
 from tcplab.figures.timeline_figure import *

@@ -7,20 +7,27 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
-from tcplab.experiments.bottleneck import Bloat, Bufferbloat, Flow, Race, RttFairness
+from tcplab.experiments.bottleneck import Bloat, Bufferbloat, Contests, Flow, Race, RttFairness
 from tcplab.figures import canvas, style
+from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.style import Style
 from tcplab.tables import grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bottleneck"]
+__all__ = ["bottleneck", "contests"]
 
 _RATE_WINDOW_S: Final = 0.5
 #: Drops and marks are thinned to fewer than twice this number, because thousands would overlap.
 _MOST_TICKS: Final = 400
 _MARKERS: Final = 9
+_CONTROLS: Final = {
+    "cubic": Style(style.BLUE, "", "cubic"),
+    "reno": Style(style.ORANGE, "//", "reno"),
+    "bbr": Style(style.GREEN, "--", "bbr"),
+}
 
 
 @drawn
@@ -107,3 +114,23 @@ def _rates(flow: Flow) -> list[tuple[float, float]]:
             )
             before = moment
     return points or [(before.time_s, 0.0)]
+
+
+@drawn
+def contests(result: Contests) -> Picture:
+    """Draw the rate of each congestion control behind each queue, alone and against another."""
+    rows = some(result.variants)
+    rates = [
+        [rate for rate in (row.first_mbit, row.second_mbit) if rate is not None] for row in rows
+    ]
+    looks = [[_CONTROLS[name] for name in row.controls.split(", ")] for row in rows]
+    panel = Panel(
+        "Mbit/s",
+        bars=[list(zip(*parts, strict=True)) for parts in zip(looks, rates, strict=True)],
+        inside=[[f"{rate:.1f}" for rate in pair] for pair in rates],
+        words=[f"RTT {row.rtt_ms:.0f} ms" for row in rows],
+        room=1.42,
+    )
+    figure = draw_rows([row.label for row in rows], panel, characters=36, row=23)
+    title = "The shares of the link, alone and against another congestion control"
+    return Picture(figure, title, table(result))

@@ -17,7 +17,7 @@ from tests.support.timeline.explained import explain_evidence
 from tests.support.timeline.made_up import ack, capture, data, handshake, ns, socket_options
 
 from tcplab import figures
-from tcplab.figures import page, style
+from tcplab.figures import page
 from tcplab.figures.page import unbroken
 from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
 from tcplab.figures.timeline_figure.view import View
@@ -241,19 +241,6 @@ def test_window_above_the_axes_is_a_text() -> None:
         labels = [text.get_text() for text in texts(picture_of(draw, "lost"))]
         assert any(label.startswith("the peer's window is ") for label in labels)
         assert not [label for label in labels if label.endswith("peer's window")]
-
-
-def test_text_has_contrast() -> None:
-    def luminance(colour: str) -> float:
-        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    for colour in (
-        *(style.BLACK, style.ORANGE, style.GREEN, style.BLUE),
-        *(style.VERMILION, style.PURPLE, style.GREY),
-    ):
-        assert 1.05 / (luminance(style.ink(colour)) + 0.05) >= 4.5, colour
 
 
 def test_styles_differ_in_more_than_colour() -> None:

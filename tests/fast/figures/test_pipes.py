@@ -1,4 +1,4 @@
-"""Test the figures of the rates and the CPU shares of pipes, on made-up results."""
+"""Test the figures of pipes on made-up results: rates, CPU shares and the path of a byte."""
 
 from __future__ import annotations
 
@@ -8,38 +8,36 @@ import pytest
 from tests.support.figures.readable import assert_readable
 
 from tcplab import figures
-from tcplab.experiments.pipes import PIPELINES, Chain, Pipes
+from tcplab.experiments.pipes import COMPOSED, PIPELINES, Chain, Pipeline, Pipes, compose
 from tcplab.programs import ChainProcess, ChainResult
 
 
-def run(key: str, mb_per_s: float, share: float) -> ChainResult:
-    wall_s = 100 / mb_per_s
-    used = [
-        ChainProcess(name.lower(), 0.1 * share * wall_s, 0.9 * share * wall_s, 16_384)
-        for name in PIPELINES[key].commands
+def chain(pipeline: str | Pipeline, *mb_per_s: float) -> Chain:
+    """Return a pipeline with a run at each rate; without one, its program is missing."""
+    pipeline = PIPELINES[pipeline] if isinstance(pipeline, str) else pipeline
+    runs: Sequence[ChainResult] = [
+        ChainResult(
+            100_000_000,
+            100 / rate,
+            0.4 * 100 / rate * len(pipeline.commands),
+            rate,
+            [ChainProcess(name.lower(), 4 / rate, 36 / rate, 16_384) for name in pipeline.commands],
+        )
+        for rate in mb_per_s
     ]
-    cpu_s = sum(process.cpu_s for process in used)
-    return ChainResult(100_000_000, wall_s, cpu_s, mb_per_s, used)
+    return Chain(pipeline, 100, runs, [], "" if runs else "missing: nc")
 
 
-def pipes(rates: dict[str, Sequence[float]], missing: Sequence[str] = ()) -> Pipes:
-    chains = [
-        Chain(PIPELINES[key], 100, [run(key, rate, 0.4) for rate in several], [])
-        for key, several in rates.items()
-    ]
-    chains += [Chain(PIPELINES[key], 100, [], [], "missing: nc") for key in missing]
-    return Pipes(chains, {"cores": 2})
-
-
-MADE = pipes(
-    {
-        "wire": [116, 117, 115],
-        "dd-nc": [1400, 1300, 1500],
-        "warm": [2200, 2100, 2400],
-        "dd-nc-pv": [1100, 1200, 900],
-        "no-copy": [9000, 8000, 10_000],
-    },
-    missing=["cold"],
+MADE = Pipes(
+    [
+        chain("wire", 116, 117, 115),
+        chain("dd-nc", 1400, 1300, 1500),
+        chain("warm", 2200, 2100, 2400),
+        chain("dd-nc-pv", 1100, 1200, 900),
+        chain("no-copy", 9000, 8000, 10_000),
+        chain("cold"),
+    ],
+    {"cores": 2},
 )
 
 
@@ -62,8 +60,26 @@ def test_title_states_how_many_cpus_the_processes_used() -> None:
     assert_readable(picture)
 
 
+@pytest.mark.parametrize(
+    ("sender", "receiver"),
+    [("nc", "null"), ("netcat", "pv-copying"), ("splice", "dd"), ("splice", "discard")],
+)
+def test_path_shows_each_copy_of_the_model(sender: str, receiver: str) -> None:
+    pipeline = compose("zeros", sender, receiver, block_bytes=4 << 20)
+    result = Pipes([chain("dd-netcat", 1500), chain(pipeline, 900)], {})
+    picture = figures.copy_path(result, COMPOSED)
+    assert_readable(picture)
+    written = {label.get_text() for label in picture.figure.axes[0].texts}
+    numbers = {int(text) for text in written if text.isdecimal()}
+    assert numbers == set(range(1, pipeline.cost.copies + 1))
+    assert picture.title.endswith("0.6 times as fast as dd | netcat → netcat")
+    assert picture.note.endswith("dd | netcat → netcat: 5 copies")
+
+
 def test_nothing_measured_is_refused() -> None:
-    nothing = pipes({}, missing=["dd-nc"])
+    nothing = Pipes([chain("dd-nc")], {"cores": 2})
     for draw in (figures.pipe_rates, figures.pipe_cpus):
         with pytest.raises(ValueError, match="see the notes in the table"):
             draw(nothing)
+    with pytest.raises(ValueError, match=r"nc → nc was not measured: missing: nc"):
+        figures.copy_path(nothing, "dd-nc")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.fast.figures.test_copy_path import chain
 from tests.fast.figures.test_figures import MADE, lost, nodelay, small_writes
+from tests.fast.figures.test_pipes import chain
 from tests.support.nonempty import each
 
 from tcplab import figures

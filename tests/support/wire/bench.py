@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
 import itertools
 import json
 import os
@@ -23,11 +21,11 @@ from tests.support.wire.model import Settings
 from tests.support.wire.recording import Packet, packets
 
 from tcplab import Lab
+from tcplab.lab.interfaces import Interfaces
 
 ETH_P_ALL = 3
 SOL_PACKET, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 263, 8, 23
 TP_STATUS_VLAN_VALID = 0x10
-SIOCETHTOOL, ETHTOOL_STXCSUM, ETHTOOL_STSO = 0x8946, 0x17, 0x1F
 
 _numbers = itertools.count()
 
@@ -146,8 +144,8 @@ class Bench:
 
         self.netlink(configure)
         if not offloads:
-            for command in (ETHTOOL_STSO, ETHTOOL_STXCSUM):
-                self._ethtool(theirs, command, 0)
+            with Interfaces(self._lab.client.socket) as client:
+                client.switch_offloads_off(theirs)
         self.ends.append(End(self._lab, ours))
         self.interfaces.append(theirs)
         return theirs
@@ -165,12 +163,6 @@ class Bench:
 
     def delete(self, name: str) -> None:
         self.netlink(lambda ip: ip.link("del", index=ip.link_lookup(ifname=name)[0]))
-
-    def _ethtool(self, name: str, command: int, value: int) -> None:
-        data = array.array("I", [command, value])
-        request = struct.pack("16sP16x", name.encode(), data.buffer_info()[0])
-        with self._lab.client.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            fcntl.ioctl(any_socket, SIOCETHTOOL, request)
 
     def command(self, line: str) -> dict[str, Any]:
         """Send a command; return the wire's answer.
