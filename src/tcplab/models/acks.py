@@ -10,8 +10,7 @@ from typing import Final
 
 from tcplab.checks import number, whole
 from tcplab.models.kernel import DELACK_MAX_MS, DELACK_MIN_MS, RTO_MIN_MS, Clock
-from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, MAX_TIME_MS
-from tcplab.models.window import OfferedWindow
+from tcplab.models.nagle import MAX_TIME_MS
 
 MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
 FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at the size of a full segment
@@ -37,36 +36,32 @@ class DelayedAckReceiver:
 
     An ACK leaves immediately if
 
-    1. more than one full segment is unacknowledged, even by one byte (__tcp_ack_snd_check; RFC
-       9293, SHLD-19, only asks for an ACK of every second full segment);
+    1. the application has read more than one full segment, even by one byte (tcp_cleanup_rbuf; RFC
+       9293, SHLD-19, only asks for an ACK of every second full segment). While its window grows,
+       Linux does not wait for the application (__tcp_ack_snd_check);
     2. the connection is not interactive but in quick-ACK mode, which lasts for up to 16 ACKs at the
        start and again after a silence longer than the retransmission timeout;
     3. the application has read everything, and the last segment was small or pushed. If the
        connection is interactive, this takes two such segments;
-    4. a segment arrives for the second time, or a read at least doubles the window.
+    4. a segment arrives for the second time.
 
     Otherwise the ACK waits for data in the other direction, or for the timer. The timer starts at
     40 ms and then follows the estimated time between segments, between 40 and 200 ms, but not above
     the RTT if the RTT exceeds 40 ms. A connection is interactive ("pingpong" in the source) if it
-    has answered within that time, if TCP_QUICKACK was set to 0, or after a FIN. Linux 5.1 to
+    has answered within that time, or if TCP_QUICKACK was set to 0. Linux 5.1 to
     5.18 required three answers (4a41f453bedf, 4d8f24eeedc5), and since 6.7 tcp_pingpong_thresh sets
     their number. A delayed ACK sent by the timer ends the interactive mode. Since 6.7 a route's
     rto_min also limits the 200 ms (bbf80d713fe7).
 
-    Each segment that lets the window grow is acknowledged immediately, so a bulk transfer gets more
-    than 16 quick ACKs. A receiver whose application does not read holds back the ACKs of rule 1
-    while it cannot offer as much window as before.
-
-    The model leaves out ECN, out-of-order data, SACK compression, SO_RCVLOWAT and memory pressure.
-    It also leaves out two reasons for fewer ACKs. GRO joins segments, and the result gets one ACK.
-    Since Linux 6.7 a receiver that is still busy with earlier segments defers the ACK
-    (tcp_backlog_ack_defer).
+    The model leaves out the receive buffer and the window, which change when ACKs leave if they
+    grow, or if the application does not read. It leaves out ECN, out-of-order data, SACK
+    compression, SO_RCVLOWAT, memory pressure and the end of the connection. It also leaves out two
+    reasons for fewer ACKs. GRO joins segments, and the result gets one ACK. Since Linux 6.7 a
+    receiver that is still busy with earlier segments defers the ACK (tcp_backlog_ack_defer).
 
     Args:
         mss_bytes: the largest segment this end has announced, minus options
-        window: the window that this end offers, by default the window of a default buffer
-        rtt_ms: RTT measured during the handshake, or None if unknown
-        handshake_ms: time at which the handshake ended
+        rtt_ms: RTT measured during the handshake
         clock: clock tick of the receiver's kernel
     """
 
@@ -74,69 +69,42 @@ class DelayedAckReceiver:
         self,
         *,
         mss_bytes: int = 1448,
-        window: OfferedWindow | None = None,
-        rtt_ms: float | None = 0.05,
-        handshake_ms: float = 0.0,
+        rtt_ms: float = 0.05,
         clock: Clock | None = None,
     ) -> None:
-        self._mss = whole("mss_bytes", mss_bytes, 1, 65535, fix="1448 on Ethernet")
-        self._window = window or OfferedWindow(DEFAULT_WINDOW_BYTES)
-        if rtt_ms is not None:
-            number("rtt_ms", rtt_ms, 0, 60_000, fix="give the handshake's round trip in ms")
+        self._mss = mss_bytes
         self._rtt_ms = rtt_ms
         self.clock = clock or Clock()
         self.next_seq = 0
         self._acked = self._unread = 0
-        guess = min(self._mss, self._window.offered_bytes // 2, FIRST_RCV_MSS_BYTES)
-        self._full = max(guess, SMALLEST_MSS_BYTES)
+        self._full = FIRST_RCV_MSS_BYTES
         self._last_size = 0
         self._quick = 0
         self._interactive = False
         self._ato: int | None = None  # ACK timeout in ticks, or None before the first data
-        self._last_arrival = self.clock.jiffies(handshake_ms)
+        self._last_arrival = self.clock.jiffies(0.0)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
         self._waiting_since = 0.0
         self._timer_ms: float | None = None
         self._timer_ticks = 0
-        self._now = handshake_ms
+        self._now = 0.0
 
     # ---- events ----
 
-    def segment(
-        self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
-    ) -> SimulatedAck | None:
-        """Accept a segment while this end sends no data; return the ACK if it leaves at once."""
-        self.accept(seq, payload_bytes, at_ms, push=push, fin=fin)
-        return self.check(at_ms)
-
-    def accept(
-        self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True, fin: bool = False
-    ) -> None:
+    def accept(self, seq: int, payload_bytes: int, at_ms: float, *, push: bool = True) -> None:
         """Accept a segment without acknowledging it, because outgoing data may carry the ACK."""
         self._advance(at_ms)
-        whole("payload_bytes", payload_bytes, 0, 65535, fix="a segment is at most 65535 bytes")
         whole("seq", seq, 0, self.next_seq, fix="the model has no reordering: send in order")
-        if not payload_bytes and not fin:
-            return
         if not self._scheduled:
             self._waiting_since = at_ms
         self._scheduled = True
         if seq < self.next_seq:
             self._accept_duplicate()
             return
-        self.next_seq += payload_bytes + fin
-        if payload_bytes:
-            self._accept_data(payload_bytes, push)
-        # After a FIN only this end still sends data, which may carry the ACK.
-        self._interactive |= fin
-
-    def _accept_data(self, payload: int, push: bool) -> None:
-        self._unread += payload
-        self._window.charge(payload)
-        self._measure(payload, push)
+        self.next_seq += payload_bytes
+        self._unread += payload_bytes
+        self._measure(payload_bytes, push)
         self._update_ato()
-        if self._window.grow(payload, self._full):
-            self._quick |= 1
 
     def check(self, at_ms: float) -> SimulatedAck | None:
         """Return the ACK that the accepted segments require now, or None."""
@@ -145,8 +113,6 @@ class DelayedAckReceiver:
             return None
         if self._duplicate:
             return self._send("the segment had come before: the sender must know (RFC 2883)")
-        if self.next_seq - self._acked > self._full and self._may_offer_as_much():
-            return self._send("more than one full segment is unacknowledged")
         if self._quick and not self._interactive:
             return self._send(f"quick-ACK mode, {self._quick} left")
         return self._delay()
@@ -155,9 +121,6 @@ class DelayedAckReceiver:
         """Record that everything was read, and return the ACK that this triggers, if any."""
         self._advance(at_ms)
         copied, self._unread = self._unread, 0
-        self._window.read(copied, self._rtt_ms or 0.0, at_ms)
-        if copied and self._window.is_worth_an_update(self.next_seq):
-            return self._send("a window update: the application has made room")
         if not self._scheduled or not copied:
             return None
         if self.next_seq - self._acked > self._full:
@@ -167,11 +130,6 @@ class DelayedAckReceiver:
         if self._pushed and not self._interactive:
             return self._send("the application has read everything, and has nothing to answer")
         return None
-
-    def answer_fin(self, at_ms: float) -> SimulatedAck | None:
-        """Return the ACK of a FIN that arrives after this end has closed, if it is still due."""
-        self._advance(at_ms)
-        return self._send("both ends have finished") if self._scheduled else None
 
     def data_sent(self, at_ms: float) -> None:
         """Record that outgoing data has carried any pending acknowledgement."""
@@ -216,10 +174,6 @@ class DelayedAckReceiver:
     def next_timer_ms(self) -> float | None:
         return self._timer_ms
 
-    @property
-    def window_bytes(self) -> int:
-        return self._window.offered_bytes
-
     # ---- the rules ----
 
     def _advance(self, at_ms: float) -> None:
@@ -227,33 +181,19 @@ class DelayedAckReceiver:
         self._now = at_ms
 
     def _rto_ms(self) -> float:
-        return (self._rtt_ms or 0.0) + RTO_MIN_MS if self._rtt_ms is not None else 1000.0
-
-    def _may_offer_as_much(self) -> bool:
-        return not self._unread or self._look_at_window() >= self._window.offered_bytes
-
-    def _look_at_window(self) -> int:
-        """Return the window to offer (__tcp_select_window). Lack of space ends quick-ACK mode."""
-        if self._window.is_short_of_space():
-            self._quick = 0
-        return self._window.would_offer()
+        return self._rtt_ms + RTO_MIN_MS
 
     def _accept_duplicate(self) -> None:
         """Record a duplicate, which check() acknowledges at once because the peer lacks an ACK."""
         self._duplicate = True
-        self._quick = max(self._quick, self._quick_acks())
+        self._quick = MAX_QUICKACKS
         self._interactive = False
         self._ato = self.clock.ticks(DELACK_MIN_MS)
-
-    def _quick_acks(self) -> int:
-        return min(self._window.offered_bytes // (2 * self._full) or 2, MAX_QUICKACKS)
 
     def _measure(self, payload: int, push: bool) -> None:
         """Estimate the size of the sender's full segments (tcp_measure_rcv_mss)."""
         before, self._last_size = self._last_size, 0
         if payload >= self._full:
-            if payload != self._full:
-                self._window.measure(payload)
             self._full = min(payload, self._mss)
             self._pushed |= push
             return
@@ -274,7 +214,7 @@ class DelayedAckReceiver:
         now = self.clock.jiffies(self._now)
         least = self.clock.ticks(DELACK_MIN_MS)
         if self._ato is None:
-            self._quick = max(self._quick, self._quick_acks())
+            self._quick = MAX_QUICKACKS
             self._ato = least
         else:
             gap = now - self._last_arrival
@@ -283,7 +223,7 @@ class DelayedAckReceiver:
             elif gap < self._ato:
                 self._ato = min(self._ato // 2 + gap, self.clock.ticks(self._rto_ms()))
             elif gap > self.clock.ticks(self._rto_ms()):
-                self._quick = max(self._quick, self._quick_acks())
+                self._quick = MAX_QUICKACKS
         self._last_arrival = now
 
     def _delay(self) -> SimulatedAck | None:
@@ -294,9 +234,7 @@ class DelayedAckReceiver:
             longest = self.clock.ticks(
                 DELACK_MAX_MS if self._interactive or self._pushed else 500.0
             )
-            if self._rtt_ms is not None:
-                longest = min(longest, max(self.clock.ticks(self._rtt_ms), least))
-            ticks = min(ticks, longest)
+            ticks = min(ticks, longest, max(self.clock.ticks(self._rtt_ms), least))
         ticks = min(ticks, self.clock.ticks(DELACK_MAX_MS) - 1)
         due = self.clock.jiffies(self._now) + ticks
         if self._timer_ms is not None:
@@ -317,9 +255,6 @@ class DelayedAckReceiver:
             self._quick -= 1
             if not self._quick:
                 self._ato = self.clock.ticks(DELACK_MIN_MS)
-        if self._window.is_short_of_space():
-            self._quick = 0
         self._acked = self.next_seq
-        self._window.offer(self.next_seq)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
         self._timer_ms = None

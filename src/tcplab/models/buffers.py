@@ -12,7 +12,6 @@ from typing import Final
 
 from tcplab.checks import whole
 from tcplab.models.sending import mss_in_window
-from tcplab.models.window import DEFAULT_RMEM_MAX_BYTES, truesize_bytes
 
 #: The smallest buffers that Linux grants. socket(7) gives 256 and 2048 bytes, which is out of date.
 #: Today the minimum is the size of one packet buffer (two for sending), which is 2048 bytes plus
@@ -23,6 +22,10 @@ MAX_INT: Final = 2**31 - 1
 MAX_WINDOW_SCALE: Final = 14  # RFC 7323
 MAX_UNSCALED_WINDOW: Final = 65535
 MAX_PAYLOAD_BYTES: Final = 1460  #: The largest payload of a 1500-byte packet.
+DEFAULT_RMEM_MAX_BYTES: Final = 6291456  # third value of tcp_rmem until Linux 6.15, and in the lab
+_HEADERS_BYTES: Final = 66  # Ethernet, IPv4, TCP with timestamps
+_OVERHEAD_BYTES: Final = 320 + 32  # struct skb_shared_info, headroom
+_SK_BUFF_BYTES: Final = 256
 
 
 def send_buffer_grant(requested_bytes: int, wmem_max_bytes: int) -> int:
@@ -53,6 +56,19 @@ class ReceiveWindow:
     window_scale: int
     #: The largest window once full-sized segments have arrived.
     usable_bytes: int
+
+
+def truesize_bytes(payload_bytes: int) -> int:
+    """Return the memory that the kernel charges for a packet delivered by a veth without offloads.
+
+    The buffer comes from a slab of 640, 1024, 2048, … bytes, and struct sk_buff takes 256 more.
+    Drivers that receive into pages charge other amounts, and so does GRO. Neither is modelled.
+    """
+    needed = payload_bytes + _HEADERS_BYTES + _OVERHEAD_BYTES
+    slab = 640
+    while slab < needed:
+        slab = 1024 if slab == 640 else slab * 2
+    return slab + _SK_BUFF_BYTES
 
 
 def window_from_buffer(

@@ -51,8 +51,6 @@ class Burst:
     quiet_ms: float
     #: Time since the oldest unacknowledged segment left.
     oldest_ms: float
-    #: True if nothing more will be written.
-    closed: bool = False
 
     @property
     def cwnd_room_bytes(self) -> int:
@@ -62,11 +60,6 @@ class Burst:
     def _buffer_bytes(self) -> int:
         most = max(self.largest_window_bytes // 2 // self.mss_bytes, 1) * self.mss_bytes
         return min(self.queued_bytes, most)
-
-    @property
-    def is_cwnd_limited(self) -> bool:
-        """True if the congestion window, not the peer's window, limits the burst."""
-        return self.cwnd_room_bytes <= min(self._buffer_bytes, self.room_bytes)
 
     def is_deferred(self, rtt: RttEstimator) -> bool:
         """Return whether Linux waits, because an ACK is due soon and few segments may leave now."""
@@ -82,6 +75,4 @@ class Burst:
         ):
             return False
         ack_in_ms = rtt.srtt_ms - self.oldest_ms
-        if ack_in_ms > min(rtt.srtt_ms / 2, _DEFERRAL_MS):
-            return False
-        return limit <= self._buffer_bytes or not self.closed
+        return ack_in_ms <= min(rtt.srtt_ms / 2, _DEFERRAL_MS)

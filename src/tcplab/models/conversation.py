@@ -14,17 +14,11 @@ from typing import Final, Literal, TypeAlias, get_args
 from tcplab.checks import choice, number, whole
 from tcplab.models.acks import DelayedAckReceiver, SimulatedAck
 from tcplab.models.kernel import Clock
-from tcplab.models.links import (
-    mss_bytes,
-    serialisation_ms,
-)
+from tcplab.models.links import mss_bytes
 from tcplab.models.nagle import NagleSender, SimulatedSegment
 from tcplab.models.reasons import Reason
-from tcplab.models.sndbuf import DEFAULT_HEADER_BYTES, SendBuffer
 
-Kind: TypeAlias = Literal[
-    "write", "more", "read", "cork", "nodelay", "quickack", "sndbuf", "drain", "shutdown"
-]
+Kind: TypeAlias = Literal["write", "more", "read", "cork", "nodelay", "quickack", "drain"]
 _KINDS: Final = get_args(Kind)
 _OPTIONS: Final = ("cork", "nodelay", "quickack")
 MAX_EVENTS: Final = 2_000_000
@@ -35,8 +29,8 @@ class Call:
     """One call in the schedule of the client's application."""
 
     #: "write", "more" (a write with MSG_MORE), "read" (waits for `value` bytes), "cork", "nodelay",
-    #: "quickack" (value 0 or 1), "sndbuf" (SO_SNDBUF), "drain" (waits until everything is
-    #: acknowledged, as a Winsock send without a send buffer does) or "shutdown".
+    #: "quickack" (value 0 or 1) or "drain" (waits until everything is acknowledged, as a Winsock
+    #: send without a send buffer does).
     kind: Kind
     #: Number of bytes, or 0 or 1 for an on/off option.
     value: int = 0
@@ -49,7 +43,7 @@ class Call:
         number("delay_ms", self.delay_ms, 0, 1e8, fix="a call cannot come before the one before")
         if self.kind in _OPTIONS:
             whole("value", self.value, 0, 1, fix=f"{self.kind} is 0 or 1")
-        elif self.kind in ("write", "more", "read", "sndbuf"):
+        elif self.kind in ("write", "more", "read"):
             whole("value", self.value, 1, 1 << 30, fix=f"{self.kind} at least one byte")
 
 
@@ -63,7 +57,7 @@ class Peer:
     #: "on" leaves acknowledging to the kernel. "off" and "always" set TCP_QUICKACK to 0 or 1 at the
     #: start and again after each read, as the course's programs do.
     quickack: str = "on"
-    #: False for an application that reads nothing until the client has shut down.
+    #: False for an application that reads nothing.
     reads: bool = True
     #: True if replies come on a second connection and carry no ACKs for the first.
     other_connection: bool = False
@@ -80,34 +74,19 @@ class Peer:
 class NetworkPath:
     """The path between the two ends, and the speed of the ends."""
 
-    #: RTT of the empty path.
+    #: RTT of the path, whose rate is unlimited.
     rtt_ms: float = 0.0
-    #: Rate in each direction in 10^6 bit/s, or None if it is unlimited.
-    rate_mbit: float | None = None
-    mtu_bytes: int = 1500
     #: Duration of a system call.
     call_ms: float = 0.002
     #: Time from the arrival of data until an application that waits for it has read it.
     wakeup_ms: float = 0.02
     #: The clock tick of both kernels.
     clock: Clock = field(default_factory=Clock)
-    #: The variant of Nagle's algorithm, "minshall" or "rfc896".
-    nagle: str = "minshall"
-    #: True if both ends permit SACK (net.ipv4.tcp_sack).
-    sack: bool = True
-    #: Room for headers in the client's send buffers (see tcplab.models.sndbuf).
-    header_bytes: int = DEFAULT_HEADER_BYTES
 
     def __post_init__(self) -> None:
         number("rtt_ms", self.rtt_ms, 0, 60_000, fix="give the round-trip time in ms")
         number("call_ms", self.call_ms, 1e-6, 1000, fix="a system call takes some time")
         number("wakeup_ms", self.wakeup_ms, 0, 1000, fix="give the time to wake up, in ms")
-        if self.rate_mbit is not None:
-            number("rate_mbit", self.rate_mbit, 1e-6, fix="None is for infinitely fast")
-
-    @property
-    def mss(self) -> int:
-        return mss_bytes(self.mtu_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +99,7 @@ class SimulatedPacket:
     outgoing: bool
     #: Time at which the packet passes the client's interface.
     time_ms: float
-    #: The data or FIN with its reason, or None for a pure ACK.
+    #: The data with its reason, or None for a pure ACK.
     segment: SimulatedSegment | None
     #: The acknowledgement number.
     ack: int
@@ -136,8 +115,6 @@ class Simulation:
     packets: tuple[SimulatedPacket, ...]
     #: Time at which each call of the schedule began.
     call_ms: tuple[float, ...]
-    #: (time_ms, end of the data as a sequence number) for each read of the peer's application.
-    delivered: tuple[tuple[float, int], ...]
 
     @property
     def data(self) -> tuple[SimulatedSegment, ...]:
@@ -146,7 +123,6 @@ class Simulation:
             packet.segment
             for packet in self.packets
             if packet.outgoing and packet.connection == 0 and packet.segment
-            if packet.segment.payload_bytes
         )
 
     @property
@@ -169,9 +145,9 @@ class _EventLoop:
     def at(self, time_ms: float, work: Callable[[], None]) -> None:
         heapq.heappush(self._events, (max(time_ms, self.now), next(self._numbers), work))
 
-    def run(self, end_ms: float) -> None:
+    def run(self) -> None:
         for _ in range(MAX_EVENTS):
-            if not self._events or self._events[0][0] > end_ms:
+            if not self._events:
                 return
             self.now, _number, work = heapq.heappop(self._events)
             work()
@@ -180,45 +156,27 @@ class _EventLoop:
         )
 
 
-class _Line:
-    """One direction of the path. It queues packets, limits their rate, and delays them."""
-
-    def __init__(self, loop: _EventLoop, path: NetworkPath) -> None:
-        self._loop = loop
-        self._path = path
-        self._free_ms = 0.0
-
-    def carry(self, payload_bytes: int, arrive: Callable[[], None]) -> None:
-        leaves_ms = max(self._loop.now, self._free_ms)
-        if self._path.rate_mbit is not None:
-            leaves_ms += serialisation_ms(payload_bytes, self._path.rate_mbit)
-        self._free_ms = leaves_ms
-        self._loop.at(leaves_ms + self._path.rtt_ms / 2, arrive)
-
-
 class _End:
-    """One end of a connection, with a sender, a receiver and the link to the other end."""
+    """One end of a connection, with a sender, a receiver and the path to the other end."""
 
     def __init__(
         self,
         loop: _EventLoop,
-        line: _Line,
+        delay_ms: float,
         sender: NagleSender,
         receiver: DelayedAckReceiver,
         established_ms: float,
         note: Callable[[SimulatedSegment | None, SimulatedAck | None, int], None],
     ) -> None:
         self.loop = loop
-        self.line = line
+        self.delay_ms = delay_ms
         self.sender = sender
         self.receiver = receiver
         self.other: _End = self
         self.note = note
         self.readable: Callable[[], None] = lambda: None
         self.acked: Callable[[], None] = lambda: None
-        self.writable: Callable[[], None] = lambda: None
         self.unread = 0
-        self.ended = False
         self._set_timers: set[float] = set()
         self.established_ms = established_ms
 
@@ -236,32 +194,25 @@ class _End:
         self._watch_timers()
 
     def _launch(self, segment: SimulatedSegment | None, ack: SimulatedAck | None) -> None:
-        upto, window = self.receiver.next_seq, self.receiver.window_bytes
+        upto = self.receiver.next_seq
         self.note(segment, ack, upto)
-        size = segment.payload_bytes if segment else 0
-        self.line.carry(size, lambda: self.other.arrive(segment, upto, window))
+        arrives_ms = self.loop.now + self.delay_ms
+        self.loop.at(arrives_ms, lambda: self.other.arrive(segment, upto))
 
     # The receiver first accepts the data without acknowledging it. The segments that the packet's
     # ACK releases leave next, and may carry the ACK of the data. Only then may a pure ACK leave.
 
-    def arrive(self, segment: SimulatedSegment | None, upto: int, window: int) -> None:
+    def arrive(self, segment: SimulatedSegment | None, upto: int) -> None:
         now = self.loop.now
         before = self.receiver.next_seq
         if segment:
-            self.receiver.accept(
-                segment.seq, segment.payload_bytes, now, push=segment.push, fin=segment.fin
-            )
-        self.emit(self.sender.ack(upto, now, window))
-        if segment and segment.fin and self.sender.is_closed:
-            self.answer(self.receiver.answer_fin(now))
+            self.receiver.accept(segment.seq, segment.payload_bytes, now, push=segment.push)
+        self.emit(self.sender.ack(upto, now))
         self.answer(self.receiver.check(now))
         if self.sender.is_drained:
             self.acked()
-        if self.sender.is_writable:
-            self.writable()
         if segment and self.receiver.next_seq > before:
             self.unread += segment.payload_bytes
-            self.ended |= segment.fin
             self.readable()
 
     # ---- timers ----
@@ -293,7 +244,6 @@ class _Client:
         self._script = self._play()
         inbox.readable = lambda: self._wake("read")
         end.acked = lambda: self._wake("drain")
-        end.writable = lambda: self._wake("room")
         loop.at(0.0, self._step)
 
     def _step(self) -> None:
@@ -327,9 +277,6 @@ class _Client:
                 due = self._loop.now
             else:
                 self._do(call)
-                while self._end.sender.unwritten_bytes:
-                    yield "room"
-                    self._end.emit(self._end.sender.resume(self._loop.now))
                 yield self._loop.now + self._path.call_ms
 
     def _read(self, size: int) -> _Script:
@@ -349,12 +296,8 @@ class _Client:
             end.emit(end.sender.set_cork(on, now))
         elif call.kind == "nodelay":
             end.emit(end.sender.set_nodelay(on, now))
-        elif call.kind == "quickack":
-            end.answer(end.receiver.set_quickack(on, now))
-        elif call.kind == "sndbuf":
-            end.sender.set_send_buffer(call.value, now)
         else:
-            end.emit(end.sender.close(now))
+            end.answer(end.receiver.set_quickack(on, now))
 
 
 class _Server:
@@ -365,13 +308,12 @@ class _Server:
         self._end, self._outbox = end, outbox
         self._unanswered = 0
         self._busy = False
-        self.delivered: list[tuple[float, int]] = []
         end.readable = self._notice
         if peer.quickack != "on":
             loop.at(end.established_ms + path.wakeup_ms, self._set_quickack)
 
     def _notice(self) -> None:
-        if not self._busy and (self._peer.reads or self._end.ended):
+        if self._peer.reads and not self._busy:
             self._busy = True
             self._loop.at(self._loop.now + self._path.wakeup_ms, self._read)
 
@@ -382,7 +324,6 @@ class _Server:
     def _read(self) -> None:
         got, self._end.unread = self._end.unread, 0
         self._end.answer(self._end.receiver.read(self._loop.now))
-        self.delivered.append((self._loop.now, self._end.receiver.next_seq))
         if self._peer.quickack != "on":
             self._set_quickack()
         self._unanswered += got
@@ -400,8 +341,6 @@ class _Server:
         if self._end.unread:
             self._busy = True
             self._read()
-        elif self._end.ended:
-            self._outbox.emit(self._outbox.sender.close(self._loop.now))
 
 
 def simulate(
@@ -410,30 +349,25 @@ def simulate(
     peer: Peer | None = None,
     *,
     nodelay: bool = False,
-    cork: bool = False,
-    end_ms: float = 1e7,
 ) -> Simulation:
-    """Run a schedule of calls over a simulated connection until the time `end_ms`.
+    """Run a schedule of calls over a simulated connection.
 
-    Time 0 is the end of the client's connect(). `nodelay` and `cork` set these options on the
-    client's socket from the start. No packet is lost or reordered, and the simulation leaves out
-    what NagleSender and DelayedAckReceiver leave out.
+    Time 0 is the end of the client's connect(). `nodelay` sets TCP_NODELAY on the client's socket
+    from the start. No packet is lost or reordered, and the simulation leaves out what NagleSender
+    and DelayedAckReceiver leave out.
     """
     path, peer = path or NetworkPath(), peer or Peer()
     loop = _EventLoop()
     packets: list[SimulatedPacket] = []
-    first = _connect(loop, path, peer, 0, packets, nodelay=nodelay, cork=cork)
+    first = _connect(loop, path, peer, 0, packets, nodelay=nodelay)
     second = first
     if peer.other_connection:
         second = _connect(loop, path, peer, 1, packets)
     client = _Client(loop, path, first[0], second[0], calls)
-    server = _Server(loop, path, peer, first[1], second[1])
-    loop.run(end_ms)
-    return Simulation(
-        tuple(sorted(packets, key=lambda packet: packet.time_ms)),
-        tuple(client.began),
-        tuple(server.delivered),
-    )
+    _Server(loop, path, peer, first[1], second[1])
+    loop.run()
+    in_order = sorted(packets, key=lambda packet: packet.time_ms)
+    return Simulation(tuple(in_order), tuple(client.began))
 
 
 def _connect(
@@ -444,26 +378,17 @@ def _connect(
     packets: list[SimulatedPacket],
     *,
     nodelay: bool = False,
-    cork: bool = False,
 ) -> tuple[_End, _End]:
     ends = []
+    mss, rtt_ms = mss_bytes(1500), path.rtt_ms + path.wakeup_ms
     for outgoing in (True, False):
         sender = NagleSender(
-            mss_bytes=path.mss,
+            mss_bytes=mss,
             nodelay=nodelay if outgoing else peer.nodelay,
-            cork=cork and outgoing,
-            nagle=path.nagle,
-            rtt_ms=path.rtt_ms + path.wakeup_ms,
-            clock=path.clock,
-            send_buffer=SendBuffer(header_bytes=path.header_bytes) if outgoing else None,
-        )
-        sender.sack = path.sack
-        receiver = DelayedAckReceiver(
-            mss_bytes=path.mss,
-            rtt_ms=path.rtt_ms + path.wakeup_ms,
-            handshake_ms=0.0,
+            rtt_ms=rtt_ms,
             clock=path.clock,
         )
+        receiver = DelayedAckReceiver(mss_bytes=mss, rtt_ms=rtt_ms, clock=path.clock)
         late_ms = 0.0 if outgoing else path.rtt_ms / 2
 
         def note(
@@ -477,7 +402,7 @@ def _connect(
             seen_ms = loop.now + late_ms
             packets.append(SimulatedPacket(number_, outgoing, seen_ms, segment, upto, why))
 
-        ends.append(_End(loop, _Line(loop, path), sender, receiver, late_ms, note))
+        ends.append(_End(loop, path.rtt_ms / 2, sender, receiver, late_ms, note))
     client, server = ends
     client.other, server.other = server, client
     return client, server

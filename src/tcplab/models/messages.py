@@ -106,21 +106,19 @@ def message_cost(
 def segment_sizes(
     writes: Sequence[int],
     option: str = "default",
-    *,
-    nagle: str = "minshall",
 ) -> tuple[tuple[int, ...], ...]:
     """Return the sizes of the segments in which successive writes leave, one tuple per flight.
 
     The first tuple holds the segments that leave before any ACK has come, the second one those that
     the ACK of the first flight releases, and so on. Bytes that only a timer would send are left
-    out. With nagle="rfc896", the sender follows the rule of RFC 896 and RFC 9293.
+    out.
 
     >>> segment_sizes([4, 100])
     ((4,), (100,))
-    >>> segment_sizes([1448, 100]), segment_sizes([1448, 100], nagle="rfc896")
-    (((1448, 100),), ((1448,), (100,)))
+    >>> segment_sizes([1448, 100])
+    ((1448, 100),)
     """
-    sender = NagleSender(nodelay=option == "no_delay", nagle=nagle, window_bytes=1 << 20)
+    sender = NagleSender(nodelay=option == "no_delay", window_bytes=1 << 20)
     flight: list[SimulatedSegment] = []
     for call in message_calls(writes, option):
         if call.kind == "cork":

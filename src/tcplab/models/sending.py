@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tcplab.models.bursts import LARGEST_BURST_BYTES
 from tcplab.models.reasons import Reason
 
 #: A segment may fill the whole window if the window is at most this large, and otherwise half of it
@@ -22,20 +21,10 @@ _DEFAULT_MSS: Final = 536
 
 def mss_in_window(mss_bytes: int, largest_window_bytes: int) -> int:
     """Return the MSS, bounded by half of the largest window offered (see _DEFAULT_MSS)."""
-    return _bound_to_half(mss_bytes, largest_window_bytes)
-
-
-def size_goal_bytes(mss_bytes: int, largest_window_bytes: int) -> int:
-    """Return how many bytes fit in one buffer of the send queue (tcp_xmit_size_goal)."""
-    most = _bound_to_half(LARGEST_BURST_BYTES, largest_window_bytes)
-    return max(most // mss_bytes, 1) * mss_bytes
-
-
-def _bound_to_half(size_bytes: int, largest_window_bytes: int) -> int:
     bound = largest_window_bytes
     if bound > _DEFAULT_MSS:
         bound //= 2
-    return min(size_bytes, bound) if bound else size_bytes
+    return min(mss_bytes, bound) if bound else mss_bytes
 
 
 def is_small_out(una: int, small_end: int, nxt: int) -> bool:
@@ -51,7 +40,7 @@ class Head:
     mss_bytes: int
     room_bytes: int  #: free bytes in the peer's window
     cwnd_full: bool  #: True if no further segment may be in flight
-    small_is_out: bool  #: see is_small_out; with RFC 896's rule, True if anything is unacknowledged
+    small_is_out: bool  #: see is_small_out
     corked: bool = False  #: TCP_CORK
     more: bool = False  #: True if the last write used MSG_MORE and no ACK has come since
     nodelay: bool = False  #: TCP_NODELAY

@@ -59,7 +59,7 @@ def _event(call: Call, start_ms: float, end_ms: float) -> Event:
 
 
 def _handshake(path: NetworkPath) -> Iterator[dict[str, Any]]:
-    syn = {"mss": path.mtu_bytes - 40, "wscale": 7, "flags": SYN}
+    syn = {"mss": 1460, "wscale": 7, "flags": SYN}
     yield _fields(True, -path.rtt_ms - path.wakeup_ms, syn)
     yield _fields(False, -path.wakeup_ms, syn | {"flags": SYN | ACK, "ack": 1})
     yield _fields(True, -path.wakeup_ms / 2, {"seq": 1, "ack": 1})

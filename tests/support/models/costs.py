@@ -1,22 +1,14 @@
-"""Measure and predict how long a message and its answer take, by the way the message is sent.
-
-    python -m tests.support.models.costs
-
-This command measures on this kernel, and writes the times to tests/data/message-costs.json. Tests
-compare the models' times with them. Run the command on a quiet machine.
-"""
+"""Measure and predict how long a message and its answer take, by the way the message is sent."""
 
 from __future__ import annotations
 
-import json
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from tests.support.models.playground import SYSCTLS, kernel_clock, play
-from tests.support.paths import DATA
+from tests.support.models.playground import SYSCTLS, play
 
 from tcplab.lab import Lab
 from tcplab.models import Call, Clock, NetworkPath, Peer, message_calls, message_cost
@@ -90,32 +82,3 @@ def predicted_cost(cost: Cost, rtt_ms: float, clock: Clock) -> MessageCost:
         warm_up=WARM_UP,
         messages=MEASURED,
     )
-
-
-# ---- recorded ------------------------------------------------------------------------------------
-
-RECORDED: Final = DATA / "message-costs.json"
-RTTS_MS: Final = (0.0, 40.0)
-
-
-def recorded_ms() -> tuple[Clock, dict[tuple[Cost, float], float]]:
-    """Return the clock of the kernel, and the time of the median message by case and RTT."""
-    data = json.loads(RECORDED.read_text())
-    times = {
-        (cost, rtt_ms): ms
-        for rtt_ms in RTTS_MS
-        for cost, ms in zip(COSTS, data["ms"][str(rtt_ms)], strict=True)
-    }
-    return Clock(hz=data["hz"]), times
-
-
-def main() -> None:
-    ms = {
-        str(rtt_ms): [round(statistics.median(c.times_ms), 3) for c in measure_costs(rtt_ms)]
-        for rtt_ms in RTTS_MS
-    }
-    RECORDED.write_text(json.dumps({"hz": kernel_clock().hz, "ms": ms}) + "\n")
-
-
-if __name__ == "__main__":
-    main()

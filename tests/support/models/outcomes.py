@@ -44,9 +44,6 @@ def outcomes(
         replace(path, rtt_ms=path.rtt_ms + late_ms / 2),
         replace(path, rtt_ms=path.rtt_ms + late_ms, call_ms=path.call_ms * 10),
         replace(path, clock=Clock(path.clock.hz, path.clock.tick_ms * 0.9)),
-        # Here segments come one by one, so that the reader wakes up between any two of them.
-        replace(path, rate_mbit=min(path.rate_mbit or 1000, 1000), wakeup_ms=0.03),
-        replace(path, rate_mbit=min(path.rate_mbit or 100, 100)),
     )
     played: list[tuple[Sequence[Call], NetworkPath]] = [(calls, variant) for variant in variants]
     chance = random.Random(1)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import socket
-import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +11,10 @@ from typing import Final, cast
 import numpy as np
 
 from tcplab.lab import Lab
-from tcplab.models import Call, Clock, NagleSender, Peer, SimulatedSegment
+from tcplab.models import Call, Clock, Peer
 from tcplab.models.conversation import Kind
-from tcplab.models.sndbuf import SendBuffer
 from tcplab.programs import PatternResult, QuickAck, write_patterns, writepattern_peer
-from tcplab.segments import PSH, SegmentArray
+from tcplab.segments import SegmentArray
 
 #: CLOCK_MONOTONIC_COARSE moves once a tick; Python has no name for it.
 CLOCK_MONOTONIC_COARSE: Final = 6
@@ -35,22 +31,6 @@ def kernel_clock() -> Clock:
     return Clock(hz=round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE)))
 
 
-@functools.cache
-def kernel_header_bytes() -> int:
-    """Return this kernel's room for headers in a send buffer, from the charge for one byte."""
-    so_meminfo, wmem_queued = 55, 5  # include/uapi/linux/sock_diag.h; socket has no names for them
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        socket.create_connection(listener.getsockname()) as client,
-    ):
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-        client.send(b"x")
-        charges = struct.unpack("9I", client.getsockopt(socket.SOL_SOCKET, so_meminfo, 36))
-    without_headers = SendBuffer(header_bytes=0)
-    without_headers.append(1, is_new=True)
-    return int(charges[wmem_queued]) - without_headers.memory_bytes
-
-
 def to_text(calls: Sequence[Call]) -> str:
     """Format a schedule as input for writepattern."""
     return " ".join(f"{round(call.delay_ms * 1000)}:{call.kind}={call.value}" for call in calls)
@@ -63,7 +43,6 @@ class Sent:
     time_ms: float
     seq: int
     payload_bytes: int
-    push: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,9 +50,8 @@ class Played:
     """The outcome of one schedule.
 
     Attributes:
-        calls: the schedule with the actual delays, and the shutdown at its end.
-        starts_ms: when each call began, in ms after the first call.
-        ends_ms: when each call returned.
+        calls: the schedule with the actual delays.
+        starts_ms: when each call began, in ms after the first call, and at last the shutdown.
         data: new data segments; retransmissions are in `resent`.
         acks: (time_ms, sequence number, window) of the packets that came back.
         handshake_ms: time from the SYN to the SYN-ACK.
@@ -85,7 +63,6 @@ class Played:
 
     calls: tuple[Call, ...]
     starts_ms: tuple[float, ...]
-    ends_ms: tuple[float, ...]
     data: tuple[Sent, ...]
     resent: tuple[Sent, ...]
     acks: tuple[tuple[float, int, int], ...]
@@ -101,10 +78,6 @@ class Played:
     @property
     def boundaries(self) -> tuple[int, ...]:
         return tuple(segment.payload_bytes for segment in self.data)
-
-    @property
-    def pushes(self) -> tuple[bool, ...]:
-        return tuple(segment.push for segment in self.data)
 
     @property
     def since_connect(self) -> tuple[Call, ...]:
@@ -165,8 +138,7 @@ def _played(
     is_data = mine.from_client & mine.carries_data
     sent: dict[bool, list[Sent]] = {False: [], True: []}
     for row, when in zip(mine[is_data], times[is_data], strict=True):
-        push = bool(row["flags"] & PSH)
-        segment = Sent(float(when), int(row["seq"]) - 1, int(row["payload_bytes"]), push)
+        segment = Sent(float(when), int(row["seq"]) - 1, int(row["payload_bytes"]))
         sent[bool(row["is_retransmission"])].append(segment)
     back = mine.from_server & mine.has_ack & ~mine.is_syn  # a RST may have no ACK
     syn, syn_ack = times[mine.is_syn][:2]
@@ -175,12 +147,11 @@ def _played(
     delays = [0.0, *(later - earlier for earlier, later in itertools.pairwise(starts))]
     real = tuple(
         Call(cast(Kind, kind), asked.value, max(asked.delay_ms if kind == "read" else delay, 0))
-        for kind, asked, delay in zip(kinds, [*calls, Call("shutdown")], delays, strict=True)
+        for kind, asked, delay in zip(kinds, calls, delays, strict=False)
     )
     return Played(
         calls=real,
         starts_ms=tuple(starts),
-        ends_ms=tuple((call["end_ns"] - zero) / 1e6 for call in result.calls),
         data=tuple(sent[False]),
         resent=tuple(sent[True]),
         acks=tuple(
@@ -201,83 +172,3 @@ def _calls_late_ms(calls: Sequence[Call], starts_ms: Sequence[float]) -> float:
         due_ms = start_ms if before.kind == "read" else due_ms + call.delay_ms
         late_ms = max(late_ms, abs(start_ms - due_ms))
     return late_ms
-
-
-# ---- the sender alone ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Replay:
-    """The sender model's answer to the calls and ACKs that really happened.
-
-    Attributes:
-        data: new data segments.
-        is_race: an ACK or a timer came so close to a call that their order is not known.
-    """
-
-    data: tuple[SimulatedSegment, ...]
-    is_race: bool
-
-    @property
-    def boundaries(self) -> tuple[int, ...]:
-        return tuple(segment.payload_bytes for segment in self.data)
-
-    @property
-    def pushes(self) -> tuple[bool, ...]:
-        return tuple(segment.push for segment in self.data)
-
-
-def replay(played: Played, clock: Clock, close_ms: float = 0.06) -> Replay:
-    """Feed the model the calls and ACKs of a real connection, in their real order.
-
-    The model's own timers (cork, loss probe) fire when the model says, within a tick or two of the
-    real ones. This difference is a race only if a call or an ACK is equally close.
-    """
-    buffer = SendBuffer(header_bytes=kernel_header_bytes())
-    sender = NagleSender(rtt_ms=played.handshake_ms, clock=clock, send_buffer=buffer)
-    offset = -played.established_ms
-    events: list[tuple[float, int]] = [
-        (start, index) for index, start in enumerate(played.starts_ms)
-    ]
-    events += [(when, -1 - index) for index, (when, *_) in enumerate(played.acks)]
-    segments: list[SimulatedSegment] = []
-    is_race = False
-    timer_close_ms = 3 * clock.tick_ms
-    for when, index in sorted(events):
-        now = when + offset
-        due = sender.next_timer_ms
-        if due is not None and sender.state.queued_bytes and abs(due - now) < timer_close_ms:
-            is_race = True
-        while (due := sender.next_timer_ms) is not None and due < now:
-            segments += sender.timer(due)
-        if index < 0:
-            _when, upto, window = played.acks[-1 - index]
-            segments += sender.ack(min(upto, sender.next_seq), now, window)
-            if sender.is_writable:
-                segments += sender.resume(now)
-            continue
-        end = played.ends_ms[index]
-        # An ACK that arrives while the call is in the kernel waits until the call ends.
-        is_race |= any(when - close_ms < ack < end + close_ms for ack, *_ in played.acks)
-        if sender.unwritten_bytes:  # the kernel found room without being woken
-            is_race = True
-            segments += sender.resume(now)
-        if sender.unwritten_bytes:
-            break
-        segments += apply(sender, played.calls[index], now)
-    return Replay(
-        tuple(s for s in segments if s.payload_bytes and s.reason != "retransmission"), is_race
-    )
-
-
-def apply(sender: NagleSender, call: Call, now_ms: float) -> list[SimulatedSegment]:
-    """Apply one call of a schedule to the model."""
-    if call.kind in ("write", "more"):
-        return sender.write(call.value, now_ms, more=call.kind == "more")
-    if call.kind == "sndbuf":
-        sender.set_send_buffer(call.value, now_ms)
-    if call.kind == "cork":
-        return sender.set_cork(bool(call.value), now_ms)
-    if call.kind == "nodelay":
-        return sender.set_nodelay(bool(call.value), now_ms)
-    return sender.close(now_ms) if call.kind == "shutdown" else []
