@@ -515,7 +515,6 @@ _BUFFER: Final = (
 
 #: Title and evidence of the other causes, which no change to the program can remove.
 _WITHOUT_FIX: Final = {
-    "autocorked": ("autocorking", "an earlier packet was still in the interface's queue"),
     "link-rate": ("the rate of the link", "segments waited in the queue of the link"),
     "unknown": ("something that is not in the record", "see the missing evidence below"),
 }

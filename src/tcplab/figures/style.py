@@ -114,7 +114,6 @@ HOLD_STYLES: Final = {
         (Reason.HELD_BY_NAGLE, VERMILION, "///"),
         (Reason.CORKED, PURPLE, "xx"),
         (Reason.MSG_MORE, PURPLE, "x"),
-        (Reason.AUTOCORKED, PURPLE, "--"),
         (Reason.WINDOW_LIMITED, SKY, "\\\\\\"),
         (Reason.CWND_LIMITED, GREEN, "++"),
         (Reason.DEFERRED, GREEN, "/|"),

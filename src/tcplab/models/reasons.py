@@ -26,7 +26,6 @@ class Reason(StrEnum):
     UNCORKED = "uncorked", "uncorked"
     CORK_TIMEOUT = "cork-timeout", "released by the cork's timer"
     MSG_MORE = "msg-more", "held by MSG_MORE"
-    AUTOCORKED = "autocorked", "held by autocorking"
     NODELAY_SET = "nodelay-set", "TCP_NODELAY set"
     TAIL_LOSS_PROBE = "tail-loss-probe", "tail loss probe"
     SHUTDOWN = "shutdown", "end of the connection"

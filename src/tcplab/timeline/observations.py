@@ -103,20 +103,14 @@ class Observations:
     # ---- what no rule explains ----
 
     def mystery(self) -> Why:
-        """Return the reason for a wait that no rule explains, which is autocorking or unknown."""
-        queued, counters = self._sender.queued, self._e.exchange.counters
+        """Return the reason for a wait that no rule explains, with what could explain it."""
+        queued = self._sender.queued
         if queued < (self._sender.mss_bytes or 0):
-            grown = (counters or {}).get("TCPAutoCorking", 0)
-            if grown > 0:
-                return Why(
-                    Reason.AUTOCORKED,
-                    f"nothing else was in the way, and the counter TCPAutoCorking grew by {grown}",
-                )
             return Why(
                 Reason.UNKNOWN,
                 f"nothing in the record was in the way of {count_bytes(queued)}",
-                "a 'more' or 'cork' event, if the application used MSG_MORE or TCP_CORK"
-                + (" (or the counter TCPAutoCorking)" if counters is None else ""),
+                "a 'more' or 'cork' event, if the application used MSG_MORE or TCP_CORK (or the"
+                " counter TCPAutoCorking)",
             )
         return Why(
             Reason.UNKNOWN,

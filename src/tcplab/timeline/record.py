@@ -39,8 +39,6 @@ class Record(Generic[R]):
     tcp_info: TcpInfo | None = None
     #: Samples of the sender's TCP_INFO, each with the key "time_ns" (CLOCK_REALTIME).
     samples: Sequence[Mapping[str, Any]] = ()
-    #: Growth of each TcpExt counter of the sender's host, such as "TCPAutoCorking", or None.
-    counters: Mapping[str, int] | None = None
     #: Rate of the link in 10^6 bit/s, or None if it is unknown or unlimited.
     rate_mbit: float | None = None
     #: TCP_NODELAY at the start, or None to use the value in the options, if there are any.

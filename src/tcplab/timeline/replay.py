@@ -626,9 +626,6 @@ class Replay:
             if opened.why.reason is Reason.CWND_LIMITED:
                 self.sender.cwnd.contradicted()
             return self.sender.why_at_once(packet), None, None
-        if opened.why.reason is Reason.AUTOCORKED:
-            why = Why(Reason.AUTOCORKED, "an earlier packet had left the interface's queue")
-            return why, self._close(moment.time_ns), None
         if opened.mystery and self._sampled(opened, moment.time_ns) is not None:
             return self._after_hold(moment, packet)
         missing = opened.why.missing or "what let it go: neither a call nor an ACK was recorded"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tcplab.models import Reason
-from tcplab.tables import Column, Table, ms
+from tcplab.tables import ms
 from tcplab.timeline.parts import (
     ENDS_MESSAGE,
     Ack,
@@ -18,24 +18,11 @@ from tcplab.timeline.parts import (
     count_bytes,
 )
 
-_COLUMNS: Final = (
-    Column("message", "message", "d"),
-    Column("segment", "segment", "d"),
-    Column("time_ms", "left at (ms)", ".3f"),
-    Column("bytes", "bytes", "d"),
-    Column("writes", "writes"),
-    Column("waited_ms", "waited (ms)", ".3f"),
-    Column("held_by", "held by"),
-    Column("reason", "left because"),
-    Column("evidence", "evidence"),
-)
-
 #: End of a sentence that starts with "held 40.1 ms", for each reason of a hold.
 HELD_BY: Final = {
     Reason.HELD_BY_NAGLE: "by Nagle",
     Reason.CORKED: "by the cork",
     Reason.MSG_MORE: "by MSG_MORE",
-    Reason.AUTOCORKED: "by autocorking",
     Reason.WINDOW_LIMITED: "by the peer's window",
     Reason.CWND_LIMITED: "by the congestion window",
     Reason.DEFERRED: "for a longer burst",
@@ -214,19 +201,6 @@ class Timeline:
             }
             for segment in self.segments
         ]
-
-    def table(self) -> Table:
-        """Return the rows as a table."""
-        rows = [
-            row
-            | {
-                "held_by": ", ".join(dict.fromkeys(hold.reason.words for hold in segment.holds))
-                or None,
-                "reason": segment.reason.words,
-            }
-            for row, segment in zip(self.rows(), self.segments, strict=True)
-        ]
-        return Table(_COLUMNS, rows, f"Data segments of {self.connection}")
 
 
 # ---- sentences -----------------------------------------------------------------------------------

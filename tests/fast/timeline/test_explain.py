@@ -70,14 +70,14 @@ def test_the_second_small_write_waits_for_the_first_ones_ack() -> None:
     assert timeline.connection == "port 40000 -> port 5001"
 
 
-def test_rows_and_table_have_the_numbers() -> None:
+def test_rows_have_the_numbers() -> None:
     timeline = explained(*stalled())
     rows = timeline.rows()
     assert [row["bytes"] for row in rows] == [4, 100]
     assert [row["held_by"] for row in rows] == [None, "held-by-nagle"]
     assert rows[1]["waited_ms"] == pytest.approx(40.0)
     drawn = View.of(timeline, 1, 1).table().text()
-    for text in (timeline.table().text(), drawn, "\n".join(waiting(timeline))):
+    for text in (drawn, "\n".join(waiting(timeline))):
         assert "held by Nagle" in text
         assert not re.search(r"held-by|released-by|sent-at", text)
 
@@ -210,6 +210,15 @@ def test_tcp_info_samples_explain_held_full_segments() -> None:
     sampled = explained(events, rows, samples=[sample])
     assert Reason.CWND_LIMITED in sampled.waited_ms()
     assert Reason.UNKNOWN not in sampled.waited_ms()
+
+
+def test_a_write_that_has_not_returned_waits_for_the_send_buffer() -> None:
+    events = log((0, "write", 4 * MSS), (21, "wrote", 4 * MSS))
+    sent = [data(at, seq * MSS, MSS) for seq, at in enumerate((0.01, 0.02, 20.01, 20.02))]
+    rows = [*handshake(), *sent[:2], ack_row(20, 2 * MSS), *sent[2:]]
+    third = explained(events, rows, options=socket_options(sndbuf_bytes=4608)).segments[2]
+    assert [hold.reason for hold in third.holds] == [Reason.SNDBUF_LIMITED]
+    assert "blocked in its write: the send buffer of 4608 bytes" in third.holds[0].evidence
 
 
 # ---- bad input -----------------------------------------------------------------------------------
