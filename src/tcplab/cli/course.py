@@ -63,18 +63,25 @@ def quickstart(directory: Annotated[Path, Spelled(Path, "DIRECTORY")]) -> int:
     return 0
 
 
-def demo(name: str | None = None) -> int:
+def demo(
+    name: str | None = None, *, slides: Annotated[Path | None, Spelled(Path, "DIR")] = None
+) -> int:
     """Open a lecture demo in the browser; without a name, list all demos.
 
     Args:
         name: name of the demo, or path of your own NAME.toml.
+        slides: write each step's slide (PNG) and notes into DIR; without a name, for all demos.
 
     Example: tcplab demo small-writes
     """
     with loading():
         from tcplab import demos
 
-    if name is None:
+    if slides:
+        from tcplab.demos.slides import write_slides
+
+        write_slides([demos.find(name)] if name else demos.every(), slides)
+    elif name is None:
         for known in demos.every():
             print(f"{known.name:18}lesson {known.lesson}  {known.title} ({len(known.steps)} steps)")
     else:

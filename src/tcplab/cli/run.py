@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.cli.declared import add_options
 from tcplab.cli.loading import loading
@@ -12,6 +13,18 @@ from tcplab.cli.loading import loading
 if TYPE_CHECKING:
     from tcplab.experiments import Result
     from tcplab.experiments.declaration import Experiment
+
+#: The figure that shows an experiment's whole result, with its quantities.
+_FIGURES: Final[dict[str, tuple[str, Sequence[str], dict[str, str]]]] = {
+    **dict.fromkeys(("bufferbloat", "rtt-fairness"), ("bottleneck", (), {})),
+    "congestion-controls": ("contests", (), {}),
+    "notsent-lowat": ("draw_bars", ("age_ms", "unsent_bytes", "mbit"), {}),
+    "router-buffers": (
+        "draw_curves",
+        ("bdps", "used_percent", "model_percent"),
+        {"by": "flows", "log": "x"},
+    ),
+}
 
 
 def add_run(commands: Any, *, experiments: bool) -> None:
@@ -33,6 +46,9 @@ def add_run(commands: Any, *, experiments: bool) -> None:
             experiment.name, help=experiment.summary, description=experiment.summary
         )
         parser.add_argument("--json", action="store_true", help="print rows and provenance as JSON")
+        if experiment.name in _FIGURES:
+            text = "save the figure in this file, such as one.png or one.svg"
+            parser.add_argument("--figure", metavar="FILE", help=text)
         add_options(parser, experiment)
         parser.set_defaults(action=_run, experiment=experiment)
         parser.epilog = f"example: tcplab run {experiment.name} --json"
@@ -72,6 +88,11 @@ def _run(arguments: argparse.Namespace) -> int:
     origin = result.provenance
     # Ctrl-C ends a long experiment early; the exit status shows that the result is incomplete.
     status = 130 if origin.get("interrupted") else 0
+    if getattr(arguments, "figure", None):
+        from tcplab import figures
+
+        draw, keys, options = _FIGURES[arguments.experiment.name]
+        getattr(figures, draw)(result, *keys, **options).save(arguments.figure)
     if arguments.json:
         print(as_json(result))
         return status

@@ -1,8 +1,11 @@
-"""`tcplab segments`: print the segments of a capture file."""
+"""`tcplab segments`: print the segments of a capture file, for people or for other programs."""
 
 from __future__ import annotations
 
+import json as json_format
 import sys
+from collections.abc import Iterator
+from csv import DictWriter
 from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 from tcplab.checks.parameters import Spelled
@@ -20,6 +23,8 @@ def segments(
     *,
     connection: Annotated[int | None, Spelled(int, "N")] = None,
     summary: bool = False,
+    csv: bool = False,
+    json: bool = False,
 ) -> int:
     """List the TCP and UDP segments of a capture file (pcap or pcapng), one per line.
 
@@ -27,9 +32,13 @@ def segments(
         file: the capture to read.
         connection: show only connection N; the first is 0.
         summary: show connections, sizes, share of headers and retransmissions instead.
+        csv: print all columns as CSV with a header line.
+        json: print all columns as JSON, one object per segment.
 
     Example: tcplab segments capture.pcapng --summary
     """
+    if csv + json + summary > 1:
+        raise ValueError("--summary, --csv, --json: give one")
     with loading():
         from tcplab.segments import from_file
         from tcplab.segments import summary as summary_of
@@ -39,6 +48,12 @@ def segments(
         rows = _only(rows, connection, file)
     if summary:
         print(summary_of(rows))
+    elif csv:
+        writer = DictWriter(sys.stdout, rows.dtype.names or ())
+        writer.writeheader()
+        writer.writerows(_plain(rows))
+    elif json:
+        print(json_format.dumps(list(_plain(rows)), indent=1))
     else:
         _write_lines(rows, sys.stdout)
     return 0
@@ -52,6 +67,12 @@ def _only(rows: SegmentArray, number: int, file: str) -> SegmentArray:
     return rows.of(number)
 
 
+def _plain(rows: SegmentArray) -> Iterator[dict[str, Any]]:
+    """Yield each row as a dict of Python values."""
+    for values in rows:
+        yield dict(zip(rows.dtype.names or (), values.tolist(), strict=True))
+
+
 def _write_lines(rows: SegmentArray, out: TextIO) -> None:
     """Write one line per segment with the time since the first; name each connection once."""
     from tcplab.segments.left_out import in_words
@@ -59,8 +80,7 @@ def _write_lines(rows: SegmentArray, out: TextIO) -> None:
     out.write(_LINE.format(*_HEADINGS) + "\n")
     start = int(rows["time_ns"].min()) if len(rows) else 0
     seen: set[int] = set()
-    for values in rows:
-        row = dict(zip(rows.dtype.names or (), values.tolist(), strict=True))
+    for row in _plain(rows):
         number = row["connection"]
         if number not in seen:
             seen.add(number)

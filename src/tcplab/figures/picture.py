@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 S = TypeVar("S", bound=Sized)
 
-_PNG_WIDTH: Final = 1280
+PNG_WIDTH: Final = 1280
 _RECORDED: Final = "recorded, not measured now"
 #: Font sizes for a title, each with the number of characters that fit in a line.
 _TITLES: Final = ((16, 56), (14, 64), (13, 69), (12, 75))
@@ -74,7 +74,7 @@ class Picture:
             self.figure.savefig(
                 target,
                 format=kind or None,
-                dpi=_PNG_WIDTH / self.figure.get_figwidth(),
+                dpi=PNG_WIDTH / self.figure.get_figwidth(),
                 metadata=metadata.get(kind),
                 **options,
             )

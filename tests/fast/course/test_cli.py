@@ -54,6 +54,7 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
         (["explain"], 2, "no command: tcplab explain [OPTION]... -- COMMAND"),
         (["explain", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
         (["explain", __file__], 1, "test_cli.py: not a capture"),
+        (["segments", "x", "--json", "--csv"], 2, "tcplab: --summary, --csv, --json: give one"),
         (["segments", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
         (["segments", "/"], 1, "tcplab: /: Is a directory"),
         (["segments", __file__], 1, "test_cli.py: not a capture"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+from pathlib import Path
 
 import pytest
 from tests.support.nonempty import each
@@ -53,10 +54,12 @@ def test_a_queue_fills_and_drops_and_a_managed_one_stays_short() -> None:
     assert min(each(shrunk)) >= full.run.drops_s[0]
 
 
-def test_fairness_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--congestions", "reno", "--duration-s", "2"]
+def test_fairness_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "fair.svg"
+    options = ["--congestions", "reno", "--duration-s", "2", f"--figure={path}"]
     assert main(["run", "rtt-fairness", *options]) == 0
     assert re.search(r"^reno +\d", capsys.readouterr().out, re.MULTILINE)
+    assert path.read_text().startswith("<?xml")
 
 
 def test_flows_of_different_round_trips_share_a_managed_queue() -> None:

@@ -1,8 +1,9 @@
-"""Test demos that show their recordings, and a demo as a page."""
+"""Test demos that show their recordings, as slides and as a page."""
 
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import urllib.request
@@ -13,7 +14,7 @@ from typing import Any, Final
 import pytest
 from tests.support.nonempty import each
 
-from tcplab import demos, widgets
+from tcplab import cli, demos, widgets
 from tcplab.demos import Demo
 from tcplab.widgets.spec import Job, load
 
@@ -66,6 +67,21 @@ def test_live_panel_names_the_mode_that_forbids_a_laboratory(
     panel = widgets.wire().start().wait()
     assert panel.phase == "failed"
     assert panel.message.endswith("none here: TCPLAB_MODE=recorded forbids it")
+
+
+def test_slides_show_the_question_and_answer_of_each_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    assert cli.main(["demo", "small-writes", "--slides", str(tmp_path / "slides")]) == 0
+    pictures = sorted((tmp_path / "slides").glob("*.png"))
+    assert len(pictures) == 2 * len(demos.find("small-writes").steps)
+    for picture in each(pictures):
+        assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1280, 720)
+    notes = (tmp_path / "slides" / "notes.md").read_text()
+    assert all(picture.name in notes for picture in each(pictures))
+    assert notes.count("**Ask:**") == 5
+    assert notes.count("not measured now: TCPLAB_MODE=recorded.") == len(pictures) // 2
 
 
 @pytest.mark.parametrize(
