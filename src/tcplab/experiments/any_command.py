@@ -88,10 +88,6 @@ class Explained(Variant):
         """The number of messages that the client sent, over all connections."""
         return sum(map(requests, self.explanation.conversations))
 
-    client_writes = computed(lambda run: _count(run, "client", "writes"))
-    client_segments = computed(lambda run: _count(run, "client", "segments"))
-    server_writes = computed(lambda run: _count(run, "server", "writes"))
-    server_segments = computed(lambda run: _count(run, "server", "segments"))
     #: Sizes of a typical answer's writes and segments, such as "238 + 200" and "7 × 1448 + 106".
     answer_writes = computed(
         lambda run: run_lengths(run.answer()[0], _MOST_PARTS), "answer's writes (bytes)"
@@ -114,10 +110,6 @@ class Explained(Variant):
     def verdict(self) -> str:
         verdict = self.explanation.verdict
         return verdict.title if verdict else "nothing was captured"
-
-
-def _count(run: Explained, side: str, parts: str) -> int:
-    return sum(len(getattr(timeline, parts)) for timeline in run.timelines(side))
 
 
 def _typical(servers: Sequence[Timeline]) -> tuple[tuple[int, ...], tuple[int, ...]]:

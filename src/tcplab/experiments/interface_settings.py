@@ -72,11 +72,6 @@ def set_mtu(host: Host, mtu_bytes: int) -> None:
             ) from None
 
 
-def set_offload(host: Host, on: bool) -> None:
-    """Switch TSO, GSO and GRO of the host's interface on or off; see :func:`set_offloads`."""
-    set_offloads(host, tso=on, gso=on, gro=on)
-
-
 def set_offloads(
     host: Host, *, tso: bool | None = None, gso: bool | None = None, gro: bool | None = None
 ) -> None:

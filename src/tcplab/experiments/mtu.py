@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.interface_settings import MAX_MTU, set_mtu, set_offload
+from tcplab.experiments.interface_settings import MAX_MTU, set_mtu, set_offloads
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.parameters import Runs
 from tcplab.experiments.progress import in_rounds
@@ -109,7 +109,7 @@ def measure(
 
 def _loopback_run(localhost: Network, mtu_bytes: int, offload: bool, writes: int) -> TcpBulkResult:
     set_mtu(localhost.client, mtu_bytes)
-    set_offload(localhost.client, offload)
+    set_offloads(localhost.client, tso=offload, gso=offload, gro=offload)
     return tcp_bulk(
         localhost, write_bytes=_WRITE_BYTES, count=writes, sndbuf_bytes=None, rcvbuf_bytes=None
     )

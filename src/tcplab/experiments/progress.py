@@ -8,13 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from itertools import repeat
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from tqdm import tqdm
 
 from tcplab.experiments.provenance import provenance
 from tcplab.lab import Lab
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -39,15 +38,12 @@ class Rounds:
         self.name = name
         self.done = 0
         self.interrupted = False
-        self._bar: tqdm[None] | None = None
+        # With disable=None, only a terminal shows the bar.
+        self._bar = tqdm(total=total, desc=name, unit="round", leave=False, disable=None)
         self._line: Any = None
 
     def __enter__(self) -> Rounds:
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self._bar = tqdm(total=self.total, desc=self.name, unit="round", leave=False)
-        elif _in_notebook():
+        if self._bar.disable and _in_notebook():
             from IPython import display
 
             handle: Any = display.DisplayHandle  # display has no type annotations
@@ -59,8 +55,7 @@ class Rounds:
         for number in range(self.total):
             yield number
             self.done += 1
-            if self._bar is not None:
-                self._bar.update()
+            self._bar.update()
             self._say(f"{self.name}: {self.done} of {self.total}")
             if Rounds.watch is not None:
                 Rounds.watch(self.done, self.total)
@@ -71,8 +66,7 @@ class Rounds:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
         self._say("")
         self.interrupted = isinstance(error, KeyboardInterrupt) and self.done > 0
         return self.interrupted

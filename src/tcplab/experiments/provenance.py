@@ -62,9 +62,4 @@ def _cpu_model() -> str:
         for line in Path("/proc/cpuinfo").read_text().splitlines()
         if ":" in line
     )
-    name = described.get("model name", described.get("Model", "")).strip()
-    if len(name) > 1:
-        return name
-    # Some virtual machines hide the name, but the numbers still identify the model.
-    keys = ("vendor_id", "cpu family", "model")
-    return " ".join(described.get(key, "?").strip() for key in keys)
+    return described.get("model name", described.get("Model", "?")).strip()

@@ -165,6 +165,10 @@ class Pipelined(Explained, key="pipeline"):
     def main(self) -> Conversation:
         return max(self.explanation.conversations, key=lambda conversation: len(conversation.rows))
 
+    @derived()
+    def client_segments(self) -> int:
+        return sum(len(timeline.segments) for timeline in self.timelines("client"))
+
     server_reads = computed(
         lambda case: sum(call.name == "read" for call in case.main.sockets["server"].calls)
     )

@@ -37,8 +37,6 @@ _KIND: Final = "$"  # key of an encoded object's kind, such as "tuple" or "modul
 #: DTYPE without gaps between its fields, because dtype.descr would list the gaps as fields.
 _PACKED: Final = np.dtype([(name, DTYPE[name]) for name in DTYPE.names or ()])
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
-#: In an error message, a list of recordings with more characters is replaced by their number.
-_LONG: Final = 600
 
 
 class MissingRecordingError(LookupError):
@@ -66,20 +64,13 @@ def save(
 def load(
     experiment: str, arguments: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
 ) -> Any:
-    """Return a call's recorded result; MissingRecordingError lists or counts the recorded calls."""
+    """Return a call's recorded result; MissingRecordingError if there is none."""
     path, name = _archive(experiment, directory), _member(arguments)
     members = _members(path, name) if path.is_file() else {}
     if not members:
-        others = [
-            _words(recorded_arguments)
-            for recorded_arguments, _result in shipped(experiment, directory)
-        ]
-        known = "; ".join(others) or "none"
-        if len(known) > _LONG:
-            known = f"{len(others)} with other arguments"
+        number = len(_members(path)) if path.is_file() else 0
         raise MissingRecordingError(
-            f"no recording of {experiment} with {_words(arguments)}; there are recordings with:"
-            f" {known}"
+            f"no recording of {experiment} with {_words(arguments)}; {number} have other arguments"
         )
     try:
         return decode(json.loads(members[name])["result"])

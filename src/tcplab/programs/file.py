@@ -15,7 +15,7 @@ from tcplab.programs.pair import (
     run_pair,
     short_options,
 )
-from tcplab.programs.reports import Report, SocketOptions, TcpInfo, Usage
+from tcplab.programs.reports import Report, Usage
 
 SendMethod = Literal["read", "mmap", "sendfile", "splice", "zerocopy"]
 CacheState = Literal["cold", "warm", "asis"]
@@ -27,31 +27,19 @@ class FileReceiver(Report):
 
     bytes: int  #: Bytes of file data received over all connections, without headers before the file
     usage: Usage  #: Resources used from the first connection to the end of the last
-    mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
-    options: SocketOptions  #: Options granted by the kernel for the first connection
-    tcp_info: TcpInfo  #: The first connection when it ended
 
 
 @dataclass(frozen=True, slots=True)
 class SendFileResult(Report):
     """The report of sendfile_client, including the report of sendfile_server."""
 
-    method: SendMethod  #: How the file was sent
     bytes: int  #: Bytes sent over all connections, including the headers before the file
-    file_bytes: int  #: Size of the file
-    header_bytes: int  #: Bytes sent before the file on each connection
-    block_bytes: int  #: Maximum number of bytes passed in one call
-    connections: int  #: Number of simultaneous connections
-    cache: CacheState  #: The state of the page cache that was requested
-    cached_share: float  #: Share of the file in the page cache before sending, from 0 to 1
     usage: Usage  #: Resources used from the first call until the receiver has read everything
     mb_per_s: float  #: Payload over wall time, in 10^6 bytes/s
     cpu_s_per_gb: float  #: User plus system time per 10^9 bytes
     system_calls: int  #: System calls that sent the data
     zerocopy_sends: int  #: Sends with MSG_ZEROCOPY
     zerocopy_copied: int  #: How many of these sends the kernel copied after all
-    options: SocketOptions  #: Options granted by the kernel for the first connection
-    tcp_info: TcpInfo  #: The first connection when it ended
     receiver: FileReceiver  #: The receiver's report
 
 

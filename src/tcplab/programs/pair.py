@@ -39,12 +39,12 @@ class RunOptions:
     deadline_s: float = DEADLINE_S  #: Time without progress after which each program gives up
 
     @classmethod
-    def on_one_cpu(cls, **others: Any) -> Self:
+    def on_one_cpu(cls) -> Self:
         """Return options that put both ends on one CPU.
 
         Waking another CPU takes time, which would hide TCP's behaviour.
         """
-        return cls(cpu=min(os.sched_getaffinity(0)), **others)
+        return cls(cpu=min(os.sched_getaffinity(0)))
 
     def server_options(self, network: AnyNetwork) -> list[str]:
         """Return the arguments that all listening programs take."""

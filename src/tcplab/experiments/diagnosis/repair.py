@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
@@ -47,15 +47,15 @@ def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
     return path
 
 
-def check(source: str | os.PathLike[str], program: Program | None = None) -> Verdict:
+def check(source: str | os.PathLike[str]) -> Verdict:
     """Compile a changed program, run it in a lab, and check its traffic.
 
     A file that does not compile, fails, hangs or changes the data has not passed, and the message
-    gives the reason. In any mode but "live", `passed` is None. Unless `program` is given, the name
-    of the file must contain the program's name ("faulty_request.c").
+    gives the reason. In any mode but "live", `passed` is None. The name of the file must contain
+    the program's name ("faulty_request.c").
     """
     path = Path(source)
-    which = cast(Program, choice("program", program or _program_of(path), PROGRAMS))
+    which = _program_of(path)
     if not path.is_file():
         raise ParameterError(
             f"{path}: no such file; diagnosis.copy({which!r}) makes one to start from"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, Final
 
-from tcplab.experiments.interface_settings import put_token_bucket, set_mtu, set_offload
+from tcplab.experiments.interface_settings import put_token_bucket, set_mtu, set_offloads
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.tcp_vs_udp.result import Key, Protocol, Run
 from tcplab.lab import Host, Lab, Network
@@ -51,7 +51,7 @@ class Networks:
         servers = {server for server, _protocol, _bytes in keys}
         if not servers.isdisjoint(LO_MTU):
             localhost = LabLoopback(lab())
-            set_offload(localhost.client, offload)
+            set_offloads(localhost.client, tso=offload, gso=offload, gro=offload)
             self._networks |= {key: localhost for key in keys if key[0] in LO_MTU}
         if "router" in servers:
             slow = lab(rate_mbit=WIRE_MBIT, queue_packets=ROUTER_QUEUE_PACKETS)
