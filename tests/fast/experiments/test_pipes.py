@@ -30,10 +30,6 @@ def test_published_rows_and_their_arithmetic() -> None:
         name: row["published_mb_per_s"] for name, row in rows.items() if row["published_mb_per_s"]
     } == PUBLISHED
     assert all((rows[name]["where"] != "one machine") == ("wire" in name) for name in PUBLISHED)
-    # Two published rates are in MiB/s. The last line checks a ratio that the article states.
-    assert round(112 * 2**20 / 10**6, 1) == PUBLISHED["wire-pv"]
-    assert round(455 * 2**20 / 10**6) == PUBLISHED["dd-nc-pv"]
-    assert PUBLISHED["warm"] == pytest.approx(PUBLISHED["dd-nc"] * 1.85, rel=0.01)
 
 
 def test_copies_and_stages_are_the_models() -> None:
@@ -46,9 +42,6 @@ def test_copies_and_stages_are_the_models() -> None:
     # dd bs=128 makes two calls per 128 bytes. As an additional process it adds two copies.
     assert pipes.PIPELINES["wire-slow"].receiving[-1][1] == "bs=128"
     assert copies["wire-slow"] == copies["wire"] + 2
-    processes = [pipes.PIPELINES[name].cost.processes for name in ("dd-nc-pv-copying", "dd-nc")]
-    assert processes == [4, 3]
-    assert {pipes.PIPELINES[name].cost.processes for name in ("warm", "tcp-only")} == {2}
 
 
 def test_fewer_copies_are_less_work_and_over_the_wire_no_less_time() -> None:
@@ -92,8 +85,6 @@ def test_every_composition_has_a_stage_per_command_and_a_copy_count() -> None:
     zeros = pipes.compose("zeros", "nc", "pv-copying", block_bytes=512)
     assert zeros.shown == "dd bs=512 | nc → nc | pv -C"
     assert zeros.stages == pipes.PIPELINES["dd-nc-pv-copying"].stages
-    assert pipes.compose("warm", "netcat").stages == pipes.PIPELINES["netcat-warm"].stages
-    assert pipes.compose("warm", "splice", "discard").stages == pipes.PIPELINES["no-copy"].stages
 
 
 def test_zeros_are_as_many_as_asked_for_in_any_block() -> None:

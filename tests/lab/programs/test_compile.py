@@ -53,12 +53,6 @@ def test_errors_name_the_file_and_the_line() -> None:
     assert "undefined reference to `lost'" in unknown.first_error
 
 
-def test_messages_are_cut() -> None:
-    built = compile_program("long.c", b"\n".join(b"x%d;" % number for number in range(500)))
-    assert len(built.messages.splitlines()) == 20
-    assert max(map(len, built.messages.splitlines())) <= 200
-
-
 def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-cc -m64")
     with pytest.raises(LabError, match="cc is not installed: apt install gcc libc6-dev"):

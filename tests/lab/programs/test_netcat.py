@@ -13,7 +13,6 @@ from tests.support.programs.harness import (
     Process,
     Programs,
     as_text,
-    complaint,
     last_object,
 )
 
@@ -84,15 +83,3 @@ def test_the_reader_of_our_output_sees_its_end_at_once(programs: Programs) -> No
                 answer += piece
             assert answer == b"and I still answer"
         assert process.wait(PATIENCE_S) == 0
-
-
-def test_full_disk_for_the_output_is_reported(programs: Programs, tmp_path: Path) -> None:
-    (path,) = files(tmp_path, LARGE)
-    with (
-        Path("/dev/full").open("w") as full,
-        path.open() as data,
-        programs.start("netcat", "-v", "-l", 0, stdout=full) as server,
-    ):
-        programs.run("netcat", "127.0.0.1", listening_port(server), stdin=data)
-        line = complaint(programs.finish(server), 1)
-    assert line == "writing to standard output: ENOSPC: No space left on device"

@@ -13,11 +13,9 @@ from tests.support.nonempty import each
 from tcplab import Lab, LabError, Loopback
 from tcplab.programs import (
     Running,
-    RunOptions,
     await_listener,
     held_port,
     run_pair,
-    tcp_source,
     tcp_transfer,
     write_patterns,
     writepattern_peer,
@@ -107,15 +105,6 @@ def test_a_held_port_goes_to_the_listener_that_names_it_alone() -> None:
 
 
 @pytest.mark.needs_lab
-def test_client_and_server_get_their_own_options() -> None:
-    run = RunOptions(cpu=(3, None), congestion="reno", deadline_s=5)
-    with Lab() as lab:
-        client, server = run.client_options(lab), run.server_options(lab)
-    assert client == ["--json", "--cpu", "3", "--congestion", "reno", "--deadline", "5"]
-    assert server == ["--json", "--congestion", "reno", "--deadline", "5", "--bind", "10.0.0.2"]
-
-
-@pytest.mark.needs_lab
 def test_a_transfer_is_watched_and_ends_with_its_statement() -> None:
     with Lab() as lab:
         with tcp_transfer(lab, interval_ms=10) as transfer:
@@ -125,13 +114,6 @@ def test_a_transfer_is_watched_and_ends_with_its_statement() -> None:
             assert transfer.latest["snd_cwnd"] > 0
         with pytest.raises(LabError, match=r"^tcpsource was ended by SIGKILL"):
             transfer.check()
-
-
-@pytest.mark.needs_lab
-def test_a_source_sends_to_a_receiver_that_delays_its_acks() -> None:
-    with Lab() as lab, writepattern_peer(lab, quickack="off") as port:
-        report = tcp_source(lab, port, write_bytes=1000, count=3, nodelay=True)
-    assert (report.bytes, report.options.nodelay) == (3000, True)
 
 
 @pytest.mark.needs_lab

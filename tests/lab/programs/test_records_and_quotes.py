@@ -31,8 +31,8 @@ def test_ten_thousand_records_arrive_in_fewer_segments(programs: Programs) -> No
     assert sent["tcp_info"]["data_segs_out"] < 10_000
 
 
-@pytest.mark.parametrize("batch", [None, 1, 7, 80])
-@pytest.mark.parametrize("read_bytes", [1, 99, 100, 104, 1 << 20])
+@pytest.mark.parametrize("batch", [None, 7])
+@pytest.mark.parametrize("read_bytes", [1, 104, 1 << 20])
 def test_records_survive_any_read(programs: Programs, read_bytes: int, batch: int | None) -> None:
     source = ["-c", 301, *(["--batch", batch] if batch else [])]
     sent, received = records(programs, source, ["-r", read_bytes])
@@ -44,11 +44,6 @@ def test_records_survive_any_read(programs: Programs, read_bytes: int, batch: in
     if read_bytes < 20:
         assert received["split_records"] == (301 if not batch else received["split_records"])
         assert received["one_record_reads"] == 0
-
-
-def test_unbuffered_sends_each_record_by_itself(programs: Programs) -> None:
-    sent, _received = records(programs, ["-c", 100, "--unbuffered"], [])
-    assert sent["tcp_info"]["data_segs_out"] == 100
 
 
 def test_unbuffered_source_logs_each_write_and_its_ack(programs: Programs, tmp_path: Path) -> None:
