@@ -48,6 +48,7 @@ def test_goodput_of_a_link_is_its_rate_less_headers() -> None:
         assert link.mb_per_s == pytest.approx(link.model_mb_per_s, rel=0.005)
     ethernet, jumbo = links[100, 1500], links[100, 9000]
     assert ethernet.header_percent == pytest.approx(100 * 90 / 1538)
+    assert jumbo.header_percent == pytest.approx(100 * 90 / 9038)
     assert jumbo.model_mb_per_s / ethernet.model_mb_per_s == pytest.approx(1.05, abs=0.005)
 
 
