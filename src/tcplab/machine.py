@@ -65,7 +65,6 @@ NEEDS: Final = {
     "strace": Need("strace", ""),
     "systemctl": Need("systemd", ""),
     "tc": Need("iproute2", ""),
-    "tcptrace": Need("tcptrace", ""),
     "tshark": Need("tshark", ""),
     "wget": Need("wget", ""),
 }

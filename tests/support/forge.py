@@ -130,12 +130,10 @@ class Talk:
         *,
         isn: tuple[int, int] = (1000, 5000),
         ipv6: bool = False,
-        loopback: bool = False,
         step_ns: int = 1_000_000,
     ) -> None:
         self.isn = isn
         self.ipv6 = ipv6
-        self.loopback = loopback
         self.time_ns = 1_700_000_000 * 10**9
         self.step_ns = step_ns
         self.frames: list[Frame] = []
@@ -160,8 +158,6 @@ class Talk:
 
         self.time_ns += self.step_ns if step_ns is None else step_ns
         names = ("2001:db8::1", "2001:db8::2") if self.ipv6 else ("192.0.2.1", "192.0.2.2")
-        if self.loopback:
-            names = ("127.0.0.1", "127.0.0.1")
         ip: Any = (IPv6 if self.ipv6 else IP)(src=names[side], dst=names[1 - side])
         tcp = TCP(
             sport=ports[side],

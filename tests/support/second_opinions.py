@@ -1,4 +1,4 @@
-"""Re-read captures that the tests record, with tshark and tcptrace.
+"""Re-read captures that the tests record, with tshark.
 
     TCPLAB_KEEP_CAPTURES=DIRECTORY pytest tests/lab/timeline
     python -m tests.support.second_opinions DIRECTORY
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support import tcptrace, wireshark
+from tests.support import wireshark
 
 from tcplab import machine
 from tcplab.capture import Capture
@@ -50,22 +50,18 @@ def _whole(capture: Capture) -> bool:
 
 
 def unexplained(directory: Path) -> list[str]:
-    """Return a line for each capture and program that disagree with us without a reason."""
-    lines = []
-    for path in sorted(directory.iterdir()):
-        rows = from_file(path)
-        if not machine.lacking("tshark") and (differences := wireshark.unexplained(rows, path)):
-            lines.append(f"tshark, {path}: {differences}")
-        if not machine.lacking("tcptrace") and (counts := tcptrace.unexplained(rows, path)):
-            lines.append(f"tcptrace, {path}: {counts}")
-    return lines
+    """Return a line for each capture that tshark reads differently without a reason."""
+    return [
+        f"{path}: {differences}"
+        for path in sorted(directory.iterdir())
+        if (differences := wireshark.unexplained(from_file(path), path))
+    ]
 
 
 def main() -> int:
     directory = Path(sys.argv[1])
-    for tool in ("tshark", "tcptrace"):
-        if why := machine.lacking(tool):
-            print(why)
+    if why := machine.lacking("tshark"):
+        sys.exit(why)
     disagreements = unexplained(directory)
     count = len(list(directory.iterdir()))
     summary = f"second opinions: {count} captures, {len(disagreements)} disagreements"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.support import forge, wireshark
 from tests.support.forge import Frame, Talk
 from tests.support.needs import needs
 from tests.support.nonempty import each
+from tests.support.paths import ROOT
 from tests.support.segments.captures import (
     FOREIGN,
     WIRES,
@@ -84,25 +86,6 @@ def test_every_link_type_reads_as_in_tshark(tmp_path: Path, link_type: int) -> N
     assert unexplained(rows, path) == {}
 
 
-@pytest.mark.parametrize("tags", ["81000007", "88a8000781000009", "810000078100000981000001"])
-def test_vlan_tags_read_as_in_tshark(tmp_path: Path, tags: str) -> None:
-    path = tmp_path / "x.pcapng"
-    frames = [
-        Frame(f.data[:12] + bytes.fromhex(tags) + f.data[12:], f.time_ns) for f in losses().frames
-    ]
-    path.write_bytes(forge.pcapng(frames))
-    rows = from_file(path)
-    assert len(rows) == len(frames)
-    assert unexplained(rows, path) == {}
-
-
-def test_frames_cut_before_the_options_read_as_in_tshark(tmp_path: Path) -> None:
-    path = tmp_path / "x.pcapng"
-    frames = [Frame(f.data[:54], f.time_ns, f.length) for f in losses().frames]
-    path.write_bytes(forge.pcapng(frames))
-    assert unexplained(from_file(path), path) == {}
-
-
 # ---- handshakes of tests/fast/segments/test_foreign.py ----
 
 
@@ -153,3 +136,9 @@ def test_comparison_detects_a_wrong_value_in_any_column(tmp_path: Path) -> None:
         rows = from_file(path)
         rows[column][4] = not rows[column][4] if rows[column].dtype == bool else 77
         assert column in wireshark.differences(rows, theirs)
+
+
+def test_every_reason_is_documented() -> None:
+    page = re.sub(r"\s+", " ", (ROOT / "docs/accuracy.md").read_text())
+    for why in each(wireshark.REASONS):
+        assert why in page

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from tests.support.forge import Frame, Talk
+from tests.support.forge import Talk
 from tests.support.paths import DATA
 
 from tcplab import Lab
@@ -133,22 +133,6 @@ def reuse() -> Talk:
     return talk
 
 
-def one_bucket() -> Talk:
-    """Return two pairs of connections on loopback; each pair shares a bucket of tcptrace's table.
-
-    In the second pair, only the first connection's ports add up to more than 16 bits can hold.
-    """
-    talk = Talk(loopback=True)
-    for ports in ((41156, 34827), (32862, 34923), (51957, 49663), (52479, 1)):
-        talk.segment(0, "S", 0, ports=ports)
-        talk.segment(1, "SA", 0, 1, ports=ports)
-        talk.segment(0, "A", 1, 1, ports=ports)
-        talk.segment(0, "PA", 1, 1, 8, ports=ports)
-        talk.segment(1, "A", 1, 9, ports=ports)
-        talk.segment(1, "RA", 1, 9, ports=ports)
-    return talk
-
-
 def opened_at_once() -> Talk:
     talk = Talk()
     talk.segment(0, "S", 0)
@@ -167,34 +151,8 @@ def ipv6() -> Talk:
     return talk
 
 
-def datagrams_between() -> Talk:
-    """Return two refused connections, each followed by a datagram that belongs to no connection."""
-    from scapy.layers.inet import IP, UDP
-    from scapy.layers.l2 import Ether
-
-    talk = Talk()
-    for ports in ((40000, 80), (40002, 80)):
-        talk.segment(0, "S", 0, ports=ports)
-        talk.segment(1, "RA", -5000, 1, window=0, ports=ports)
-        datagram = IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=5, dport=6)
-        frame = Ether(dst="02:00:00:00:00:02") / datagram
-        talk.frames.append(Frame(bytes(frame), talk.time_ns))
-    return talk
-
-
-def reset_often() -> Talk:
-    """Return a connection with 300 resets and with an MSS of 65,495, as on loopback."""
-    talk = Talk()
-    talk.handshake(options=([("MSS", 65495)], [("MSS", 65495)]))
-    for _ in range(300):
-        talk.segment(1, "R", 1, window=0)
-    return talk
-
-
 WRITTEN = [
     lost_within_microseconds,
-    reset_often,
-    datagrams_between,
     keep_alives,
     losses,
     acknowledged_before,
@@ -203,7 +161,6 @@ WRITTEN = [
     scaling,
     middle,
     reuse,
-    one_bucket,
     opened_at_once,
     ipv6,
     one_byte_again,
