@@ -102,15 +102,12 @@ class Capture:
             raise CaptureError(f"saving to {os.fspath(path)}: {reason}") from None
         return Path(path)
 
-    def to_wireshark(self, path: str | os.PathLike[str] | None = None) -> Path:
+    def to_wireshark(self) -> Path:
         """Return the path of a file for Wireshark to open.
 
-        A capture opened from a file needs no copy unless `path` is given. A recording is copied to
-        `path` or, by default, to the first free name of capture-1.pcapng, capture-2.pcapng, … in
+        A recording is saved under the first free name of capture-1.pcapng, capture-2.pcapng, … in
         the working directory.
         """
-        if path is not None:
-            return self.save(path)
         if self._file is None:
             return self.path
         number = 1

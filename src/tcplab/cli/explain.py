@@ -314,18 +314,9 @@ def _log(path: str | None) -> list[Event] | None:
 # ---- what is printed -----------------------------------------------------------------------------
 
 
-#: Beginning of a note on missing evidence, and the option that supplies that evidence.
-_EVIDENCE_OPTIONS: Final = {
-    "the application's log": "--log",
-    "the socket's options": "--nodelay",
-    "a capture at the peer": "--peer-capture",
-    "the rate of the link": "--rate-mbit",
-}
-
-
 def report(timeline: Timeline) -> str:
-    """Return one line per segment, then the waits, then missing evidence and its option."""
-    from tcplab.timeline.timeline import waiting
+    """Return one line per segment, then the waits, then missing evidence."""
+    from tcplab.timeline.timeline import missing_evidence, waiting
 
     lines = [*_folded(_heading(timeline), 0), ""]
     sentences = timeline.sentences()
@@ -338,7 +329,7 @@ def report(timeline: Timeline) -> str:
         lines.append("no data segment of this sender is in the capture")
     for title, items in (
         ("Waits:", waiting(timeline)),
-        ("Missing from the record:", _missing(timeline)),
+        ("Missing from the record:", missing_evidence(timeline)),
     ):
         if items:
             lines += ["", title]
@@ -356,20 +347,6 @@ def _folded(line: str, indent: int) -> list[str]:
     return textwrap.wrap(
         line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
-
-
-def _missing(timeline: Timeline) -> list[str]:
-    from tcplab.timeline.timeline import missing_evidence
-
-    items = missing_evidence(timeline)
-    options = [
-        next((o for start, o in _EVIDENCE_OPTIONS.items() if item.startswith(start)), None)
-        for item in items
-    ]
-    return [
-        f"{item} ({option})" if option else item
-        for item, option in zip(items, options, strict=True)
-    ]
 
 
 def _heading(timeline: Timeline) -> str:

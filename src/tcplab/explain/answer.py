@@ -136,16 +136,11 @@ class Explanation:
         if not waited:
             return []
         count = len(self.conversations)
-        summed = f", summed over {count} connections" if self._overlap else ""
+        summed = f", summed over {count} connections" if count > 1 else ""
         lines = [f"Of {ms(self.waited_ms)} that the client waited{summed}:"]
         for finding in waited[:_SHOWN]:
             lines.append(f"  {100 * finding.share:5.1f} %  {ms(finding.ms):>10}  {finding.title}")
         return lines
-
-    @property
-    def _overlap(self) -> bool:
-        start_ns, end_ns = self.recorded.span_ns
-        return len(self.conversations) > 1 and self.waited_ms > (end_ns - start_ns) / 1e6
 
     def _connections(self) -> list[str]:
         groups: dict[tuple[str, int, str], list[Conversation]] = defaultdict(list)

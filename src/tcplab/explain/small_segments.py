@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from tcplab.explain.joining import Conversation
 from tcplab.models import Reason
 from tcplab.timeline import Segment, Timeline
@@ -32,7 +30,6 @@ class SmallSegments:
     segments: int
     payload_bytes: int  #: Number of data bytes in all segments
     full: int  #: Number of full segments that could have carried the data
-    header_bytes: int  #: Size of the Ethernet, IP and TCP headers of a segment
 
 
 def small_segments(conversation: Conversation) -> Iterator[SmallSegments]:
@@ -49,9 +46,7 @@ def small_segments(conversation: Conversation) -> Iterator[SmallSegments]:
         full = sum(math.ceil(size / mss_bytes) for size in sizes)
         if count - full >= max(_TOO_MANY, _SHARE * len(timeline.segments)):
             writes = {number for run in runs for segment in run for number in segment.writes}
-            yield SmallSegments(
-                side, len(writes), count, sum(sizes), full, _header(conversation, side)
-            )
+            yield SmallSegments(side, len(writes), count, sum(sizes), full)
 
 
 def _runs(timeline: Timeline, mss_bytes: int) -> Iterator[Sequence[Segment]]:
@@ -76,9 +71,3 @@ def _follows(before: Segment, after: Segment, nodelay: bool) -> bool:
         return False
     # If TCP_NODELAY is unknown, two small segments in flight show that Nagle's algorithm is off.
     return nodelay or before.acked_ns is None or before.acked_ns > after.time_ns
-
-
-def _header(conversation: Conversation, side: str) -> int:
-    rows = conversation.rows[conversation.rows["direction"] == (side == "server")]
-    rows = rows[rows["payload_bytes"] > 0]
-    return int(np.median(rows["wire_bytes"].astype(int) - rows["payload_bytes"]))

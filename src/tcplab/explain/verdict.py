@@ -438,7 +438,6 @@ class _Judge:
             return []
         worst = max(senders, key=lambda sender: sender.segments - sender.full)
         size = worst.payload_bytes / worst.segments
-        headers = worst.header_bytes / (worst.header_bytes + size)
         what = (
             f"{worst.writes} writes one after the other, and TCP_NODELAY sends each immediately: "
             if worst.writes
@@ -446,8 +445,7 @@ class _Judge:
         )
         evidence = (
             f"the {worst.side} hands TCP {what}{worst.segments} segments of {size:.0f} bytes on"
-            f" average where {worst.full} would do; {100 * headers:.0f} % of their bytes are"
-            " headers"
+            f" average where {worst.full} would do"
         )
         return [
             Finding("many-small-writes", "fault", 0.0, 0.0, "many small writes", evidence, _BUFFER)
