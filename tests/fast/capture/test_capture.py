@@ -69,17 +69,6 @@ def test_scapy_gets_the_right_layers(name: str, layers: list[str]) -> None:
     assert [layer.__name__ for layer in packet.layers()][: len(layers)] == layers
 
 
-def test_a_loopback_family_of_either_byte_order(tmp_path: Path) -> None:
-    talk = forge.Talk()
-    talk.handshake()
-    for order in "little", "big":
-        path = tmp_path / order
-        family = (2).to_bytes(4, order)
-        frames = [Frame(family + frame.data[14:], frame.time_ns) for frame in talk.frames]
-        path.write_bytes(forge.pcapng(frames, link_type=0))
-        assert open_capture(path).packets()[0].haslayer("TCP")
-
-
 def test_a_packet_of_an_unknown_link_type_is_raw(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(forge.pcapng([Frame(b"strange")], link_type=147))

@@ -51,6 +51,7 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
         (["explain", "x.pcap", "--rate-mbit", "0"], 2, "--rate-mbit 0: must be more than 0"),
         (["explain", "x.pcap", "--rate-mbit", "nan"], 2, "--rate-mbit nan: must be more than 0"),
         (["explain", "x.pcap", "--", "true"], 2, "give either a capture, or a command after --"),
+        (["explain", "x.pcap", "--json", "--log", "x"], 2, "--json: only --peer-capture"),
         (["explain"], 2, "no command: tcplab explain [OPTION]... -- COMMAND"),
         (["explain", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
         (["explain", __file__], 1, "test_cli.py: not a capture"),

@@ -110,17 +110,6 @@ def test_only_an_unanswered_syn_is_reported_as_no_answer(tmp_path: Path) -> None
     assert "no answer to 3 SYNs" in verdict_on(unanswered, tmp_path).report()
 
 
-def test_requests_that_no_log_shows_are_not_counted(tmp_path: Path) -> None:
-    talk = Talk(step_ns=40 * MS)
-    for port in range(40_000, 40_006):
-        ports = (port, 80)
-        talk.segment(0, "S", 0, ports=ports)
-        talk.segment(1, "SA", 0, 1, ports=ports)
-        talk.segment(0, "PA", 1, 1, 10, ports=ports, step_ns=MS)
-        talk.segment(1, "FPA", 1, 11, 10, ports=ports)
-    assert "for 0 requests" not in verdict_on(talk, tmp_path).report()
-
-
 def test_the_first_line_says_what_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,13 +193,6 @@ def test_the_window_is_not_scaled_when_one_syn_lacks_the_option(path: Path) -> N
     assert rows["window_shift"].tolist() == [0, 0, 0]
 
 
-def test_without_the_syn_the_scale_is_unknown(path: Path) -> None:
-    talk = Talk()
-    talk.segment(0, "A", 1, 1)
-    rows = rows_of(talk, path)
-    assert (rows["window"][0], rows["window_shift"][0]) == (512, -1)
-
-
 def test_super_segment_is_counted_in_full_segments(path: Path) -> None:
     talk = Talk()
     talk.handshake(options=([("MSS", 1460)], [("MSS", 1400)]))
@@ -462,27 +455,6 @@ def test_udp_datagrams_are_read_from_their_first_fragments(path: Path) -> None:
     assert rows["protocol"].tolist() == [17, 17, 17]
     assert rows.connections[0].protocol == "udp"
     assert not rows["flags"].any()
-
-
-def test_other_packets_and_cut_headers_make_no_row(path: Path) -> None:
-    from scapy.layers.inet import ICMP, IP
-    from scapy.layers.l2 import ARP, Ether
-
-    ether = Ether(src=HERE, dst=THERE)
-    talk = Talk()
-    talk.handshake()
-    whole = talk.frames[0]
-    frames = [
-        Frame(bytes(ether / ARP())),
-        Frame(bytes(ether / IP() / ICMP() / whole.data[14:])),
-        Frame(whole.data[:53], 1, 54),
-        Frame(whole.data[:40], 1, 54),
-        Frame(whole.data[:20], 1, 54),
-        Frame(b"", 1, 54),
-        whole,
-    ]
-    path.write_bytes(forge.pcapng(frames))
-    assert from_file(path)["packet"].tolist() == [6]
 
 
 def test_ethernet_padding_is_not_data(path: Path) -> None:

@@ -178,17 +178,6 @@ def recorder_of(recording: Recording) -> int:
     return recorder
 
 
-# ---- it works with other tools ----
-
-
-def test_other_programs_can_read_the_nameless_file(lab: Lab) -> None:
-    with record(lab.client) as capture:
-        send(lab.client, 5)
-    from scapy.utils import rdpcap
-
-    assert len(rdpcap(str(capture.path))) == len(capture)
-
-
 # ---- beginnings and ends ----
 
 
@@ -231,21 +220,6 @@ def test_no_file_is_left_even_while_recording(lab: Lab, monkeypatch: pytest.Monk
         gc.collect()
         assert gone() is None
         assert not path.exists()
-
-
-def test_close_deletes_the_file(lab: Lab) -> None:
-    with record(lab.client) as capture:
-        pass
-    with capture:
-        assert capture.path.exists()
-    assert not capture.path.exists()
-
-
-def test_several_recordings_at_once_see_the_same(lab: Lab) -> None:
-    with contextlib.ExitStack() as stack:
-        captures = [stack.enter_context(record(lab.client, ring_mib=2)) for _ in range(4)]
-        send(lab.client, 500)
-    assert {len(capture.segments) for capture in captures} == {500}
 
 
 def test_a_laboratory_closed_meanwhile_is_an_error_in_one_line() -> None:
@@ -330,37 +304,6 @@ def test_a_mistake_is_one_line(lab: Lab, options: dict[str, object], message: st
     ):
         pass
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ([], 2, "an argument is missing; usage: capture "),
-        (["lo", "x"], 2, "one argument too many"),
-        (["--snaplen", "much", "lo"], 2, "--snaplen: 'much' is not a whole number"),
-        (["--no-such-option", "lo"], 2, "no-such-option"),
-        (["eth9"], 1, "interface eth9: ENODEV: No such device"),
-        (["x" * 30], 1, "ENODEV: No such device"),
-        (["--help"], 0, ""),
-    ],
-)
-def test_recorder_names_command_line_errors_in_one_line(
-    lab: Lab, arguments: list[str], code: int, message: str
-) -> None:
-    done = lab.client.run(["capture", *arguments], privileged=True, check=False)
-    assert done.returncode == code
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == (code != 0)
-
-
-def test_a_full_disk_is_reported(lab: Lab) -> None:
-    with Path("/dev/full").open("wb") as full:
-        recorder = lab.client.start(
-            ["capture", "lo"], privileged=True, stdout=full, stderr=subprocess.PIPE
-        )
-        _, stderr = recorder.communicate(timeout=20)
-    assert recorder.returncode == 1
-    assert stderr == "capture: writing the recording: ENOSPC: No space left on device\n"
 
 
 def test_a_full_disk_during_the_recording_is_reported(lab: Lab) -> None:

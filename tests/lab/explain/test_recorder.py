@@ -18,7 +18,7 @@ from tests.support.lifetime import until
 from tests.support.needs import IPV6
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
-from tests.support.programs.harness import PATIENCE_S, Programs
+from tests.support.programs.harness import Programs
 
 from tcplab.lab import program_path
 from tcplab.programs import CallLog, SocketCalls, read_calls
@@ -172,24 +172,6 @@ def test_a_hundred_children_leave_nothing(tmp_path: Path) -> None:
     assert len({one.pid for one in log.sockets}) == 100
 
 
-def test_a_thousand_connections_are_told_apart(tmp_path: Path) -> None:
-    log = recorded(
-        tmp_path / "log",
-        *python(
-            """
-    import socket
-    listener = socket.create_server(("127.0.0.1", 0), backlog=10)
-    for i in range(1000):
-        with socket.create_connection(listener.getsockname()) as near:
-            near.send(b"x" * (i + 1))
-            listener.accept()[0].close()
-    """
-        ),
-    )
-    sizes = [write_sizes(one) for one in log.sockets if write_sizes(one)]
-    assert sizes == [[i + 1] for i in range(1000)]
-
-
 def test_after_the_limit_calls_are_counted_and_no_longer_logged(tmp_path: Path) -> None:
     text = TALK + "\n    for _ in range(3000): near.send(b'12')\n"
     log = recorded(tmp_path / "log", *python(text, "127.0.0.1"), options=["--most", "50"])
@@ -220,26 +202,6 @@ def test_a_command_that_ignores_signals_dies_with_its_recorder(tmp_path: Path) -
     recorder.wait()
     until(lambda: not Path("/proc", pid_file.read_text()).exists())
     assert not read_calls(tmp_path / "log").whole
-
-
-def test_a_second_sigterm_kills_the_command_and_the_log_is_whole(tmp_path: Path) -> None:
-    ready = tmp_path / "ready"
-    text = """
-    import signal, sys, time
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    open(sys.argv[1], "w").close()
-    time.sleep(60)
-    """
-    recorder = subprocess.Popen(
-        [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, ready)]
-    )
-    until(ready.exists)
-    recorder.terminate()
-    with pytest.raises(subprocess.TimeoutExpired):
-        recorder.wait(0.2)
-    recorder.terminate()
-    assert recorder.wait(PATIENCE_S) == 137
-    assert read_calls(tmp_path / "log").whole
 
 
 def test_processes_left_behind_do_not_hang_when_the_recorder_is_killed(tmp_path: Path) -> None:
