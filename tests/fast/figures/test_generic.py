@@ -1,4 +1,4 @@
-"""Test the bars and curves of any result, on the results that the lessons draw."""
+"""Test bars, curves and the figures of buffers and cork, on the results that the lessons draw."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from tcplab.figures import Picture, draw_bars, draw_curves
 from tcplab.widgets.panels import mtu as mtu_panel
 
 HTTP = ("", "wbufsize = -1", "disable_nagle_algorithm = True")
+SCRIPTS = ["write 10, more 20", "write 10, cork on, write 20"]
 MANAGERS: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel"]
 
 
@@ -61,6 +62,9 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     ),
     "send-buffer": lambda: draw_bars(notsent_lowat.measure(), "age_ms", "unsent_bytes", "mbit"),
     "buffers": lambda: draw_bars(buffers.measure_autotuning(), "mbit", "window_bytes"),
+    "sweep": lambda: figures.buffer_sweep(buffers.measure((10, 20, 40), buffers.REQUESTS, 50)),
+    "send sweep": lambda: figures.buffer_sweep(buffers.measure([20], buffers.REQUESTS, 50, "send")),
+    "scripts": lambda: figures.cork_scenarios(cork.measure_scenarios(SCRIPTS, rtt_ms=40)),
     "limits": lambda: draw_bars(
         buffers.measure_limits(rtt_ms=20, rate_mbit=20, buffer_bytes=8192),
         "in_flight_bytes",
@@ -104,6 +108,19 @@ DRAWN: dict[str, Callable[[], Picture]] = {
 @pytest.mark.parametrize("name", DRAWN)
 def test_figures_of_the_lessons_are_readable(name: str) -> None:
     assert_readable(DRAWN[name]())
+
+
+def test_sweep_names_rule_and_knees() -> None:
+    picture = DRAWN["sweep"]()
+    assert picture.title == "Throughput is window / RTT until the link is full"
+    assert picture.note.endswith("from 58.8 kB at 10 ms, 118 kB at 20 ms, 235 kB at 40 ms")
+    assert "the send buffer holds" in DRAWN["send sweep"]().figure.axes[0].get_xlabel()
+
+
+def test_scripts_name_the_longest_wait() -> None:
+    picture = DRAWN["scripts"]()
+    assert picture.title.endswith("ended with a timer")
+    assert picture.note.endswith(f"the longest wait is in '{SCRIPTS[1]}'")
 
 
 def test_bars_show_value_spread_and_published_number() -> None:
