@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +33,7 @@ def doctor(*, versions: bool = False) -> int:
     print(doctor.lesson_table().for_terminal())
     print()
     print(doctor.program_table().for_terminal())
-    return 0 if all(capability.ok is not False for capability in abilities) else 1
+    return 0 if all(capability.ok for capability in abilities) else 1
 
 
 def ready() -> int:
@@ -44,7 +43,7 @@ def ready() -> int:
     """
     from tcplab.course.ready import ask_all
 
-    ask_all(sys.stdin, sys.stdout)
+    ask_all()
     return 0
 
 

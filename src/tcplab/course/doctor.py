@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tcplab import machine
 from tcplab.errors import LabError
-from tcplab.lab import congestion_controls, has_net_raw, program_path, why_no_lab
+from tcplab.lab import congestion_controls, program_path, why_no_lab
 from tcplab.programs.sources import course_folder
 from tcplab.tables import Table
 
@@ -23,7 +23,7 @@ class Capability:
     """One line of the doctor's report on the machine."""
 
     name: str  #: subject of the line
-    ok: bool | None  #: True or False for a capability that the course uses, None for a plain fact
+    ok: bool
     finding: str  #: the state on this machine
     advice: str = ""  #: the fix, or empty if none is needed
 
@@ -67,8 +67,6 @@ def capabilities() -> list[Capability]:
         _programs(),
         _compiler(),
         _namespaces(),
-        _raw_sockets(),
-        _netem(),
         _congestion_control(),
     ]
 
@@ -89,10 +87,7 @@ def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
 
 def capability_table(capabilities: list[Capability]) -> Table:
     """Return the table of capabilities that the doctor prints."""
-    usable = {True: "yes", False: "NO", None: "–"}
-    rows = [
-        (capability.name, usable[capability.ok], capability.finding) for capability in capabilities
-    ]
+    rows = [(one.name, "yes" if one.ok else "NO", one.finding) for one in capabilities]
     return Table.of(["capability", "usable", "finding"], rows)
 
 
@@ -179,21 +174,6 @@ def _namespaces() -> Capability:
         return Capability("user namespaces", True, "a laboratory can be made without root")
     finding, _, fix = why.partition("; to allow it: ")
     return Capability("user namespaces", False, finding, fix)
-
-
-def _raw_sockets() -> Capability:
-    if has_net_raw():
-        return Capability("raw sockets", True, "on the machine itself and in a laboratory")
-    return Capability(
-        "raw sockets", None, "in a laboratory only: an ordinary user has none on the machine itself"
-    )
-
-
-def _netem() -> Capability:
-    modules = Path("/lib/modules") / platform.release()
-    present = any(modules.rglob("sch_netem.ko*")) if modules.is_dir() else False
-    finding = "module present" if present else "not in this kernel"
-    return Capability("sch_netem", None, f"{finding}; the course brings its own wire")
 
 
 def _congestion_control() -> Capability:

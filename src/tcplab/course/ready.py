@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 LETTERS: Final = "abcd"
 
@@ -31,55 +31,42 @@ def questions() -> tuple[Question, ...]:
     return tuple(Question(**entry) for entry in tomllib.loads(text)["questions"])
 
 
-def ask_all(answers: TextIO, out: TextIO) -> list[Question]:
+def ask_all() -> list[Question]:
     """Ask each question and show the right answer; return the questions that were missed.
 
-    `answers` has one letter, or an empty line, per question. Questions without a line are missed.
+    The questions after the end of the input are missed.
     """
-    missed: list[Question] = []
-    for number, question in enumerate(questions(), 1):
-        choices = list(question.choices)
-        random.Random(question.about).shuffle(choices)
-        print(f"\n{number}. {question.ask}", file=out)
-        for letter, choice in zip(LETTERS, choices, strict=True):
-            print(f"   {letter}) {choice}", file=out)
-        right = LETTERS[choices.index(question.choices[0])]
-        given = _letter(answers, out)
-        if given is None:
-            missed += questions()[number - 1 :]
-            break
-        if given != right:
-            missed.append(question)
-        print(f"   {'Yes' if given == right else f'No, {right}'}. {question.why}", file=out)
-    _advise(missed, out)
+    missed = list(questions())
+    try:
+        for number, question in enumerate(questions(), 1):
+            print(f"\n{number}. {question.ask}")
+            if _is_known(question):
+                missed.remove(question)
+    except EOFError:
+        print()
+    _advise(missed)
     return missed
 
 
-def _letter(answers: TextIO, out: TextIO) -> str | None:
-    """Return the letter of the next answer, "" for an empty line, or None at the end."""
-    while True:
-        print(
-            f"   {', '.join(LETTERS)}, or Enter if you do not know: ", end="", file=out, flush=True
-        )
-        line = answers.readline()
-        if not line:
-            print(file=out)
-            return None
-        answer = line.strip().lower()
-        if answer == "" or answer in tuple(LETTERS):
-            return answer
-        print(f"   {answer!r} is not one of them.", file=out)
+def _is_known(question: Question) -> bool:
+    choices = list(question.choices)
+    random.Random(question.about).shuffle(choices)
+    for letter, choice in zip(LETTERS, choices, strict=True):
+        print(f"   {letter}) {choice}")
+    right = LETTERS[choices.index(question.choices[0])]
+    prompt = f"   {', '.join(LETTERS)}, or Enter if you do not know: "
+    while (answer := input(prompt).strip().lower()) not in ("", *LETTERS):
+        print(f"   {answer!r} is not one of them.")
+    print(f"   {'Yes' if answer == right else f'No, {right}'}. {question.why}")
+    return answer == right
 
 
-def _advise(missed: Sequence[Question], out: TextIO) -> None:
-    known = len(questions()) - len(missed)
-    print(f"\n{known} of {len(questions())}.", end=" ", file=out)
+def _advise(missed: Sequence[Question]) -> None:
+    print(f"\n{len(questions()) - len(missed)} of {len(questions())}.", end=" ")
     if not missed:
-        print(
-            "You know all that the lessons build on: begin with lessons/00-primer.ipynb.", file=out
-        )
+        print("You know all that the lessons build on: begin with lessons/00-primer.ipynb.")
         return
-    print("Before the lessons, read:", file=out)
+    print("Before the lessons, read:")
     for question in missed:
-        print(f"  {question.about}: {question.read}", file=out)
-    print("TCP itself is explained from the beginning in lessons/00-primer.ipynb.", file=out)
+        print(f"  {question.about}: {question.read}")
+    print("TCP itself is explained from the beginning in lessons/00-primer.ipynb.")

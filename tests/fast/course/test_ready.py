@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import redirect_stdout
 
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.cli import main
 from tcplab.course.ready import LETTERS, ask_all, questions
 
 
 def shown(answers: str) -> tuple[int, str]:
     out = io.StringIO()
-    missed = ask_all(io.StringIO(answers), out)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.setattr("sys.stdin", io.StringIO(answers))
+        missed = ask_all()
     return len(missed), out.getvalue()
 
 
@@ -42,11 +44,3 @@ def test_invalid_letters_are_asked_again_and_eof_counts_as_missed() -> None:
     missed, text = shown("x\n" + right_answers()[:4])
     assert "'x' is not one of them." in text
     assert missed == 8
-
-
-def test_the_command_names_a_lesson(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(right_answers()))
-    assert main(["ready"]) == 0
-    assert "00-primer.ipynb" in capsys.readouterr().out
