@@ -243,7 +243,6 @@ class Lane:
 
     key: str  #: key of the quantity in the readings given to Job.sample
     label: str  #: label with the unit
-    top: float  #: smallest upper end of the axis during a run
 
 
 @dataclass(frozen=True, slots=True)

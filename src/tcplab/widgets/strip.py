@@ -12,6 +12,8 @@ from tcplab.widgets.spec import Lane
 
 #: The strips show this many seconds during a run.
 LONG_S: Final = 20.0
+#: The smallest upper end of an axis during a run.
+_TOP: Final = 10
 _COLOURS: Final = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
 
 Samples = Sequence[Mapping[str, float]]
@@ -68,7 +70,7 @@ def strips(
             axes.axhline(level, color=style.BLACK, ls=":", lw=1.5)
             name += f"; the model, dotted: {digits(level)}"
         axes.set_title(name, fontsize=style.SMALL)
-        axes.set_ylim(0, 1.1 * max([lane.top if limits else 0, level or 0, *values]) or 1)
+        axes.set_ylim(0, 1.1 * max([_TOP if limits else 0, level or 0, *values]) or 1)
         axes.locator_params(axis="y", nbins=2)
         axes.grid()
         for at in marks:

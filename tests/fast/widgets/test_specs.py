@@ -13,9 +13,7 @@ from tests.support.nonempty import each
 from tcplab import widgets
 from tcplab.errors import LabError, ParameterError
 from tcplab.experiments import diagnosis, pipes
-from tcplab.experiments.buffers import Transfer
 from tcplab.widgets.controls import Choice, checked
-from tcplab.widgets.panels import buffers
 from tcplab.widgets.spec import PANELS, Job, PanelSpec, load
 
 
@@ -92,17 +90,6 @@ def test_model_follows_the_settings() -> None:
     far = panel.set(rtt_ms=80).forecast()
     assert near is not None
     assert far == pytest.approx(near / 4, rel=0.05)  # serialisation time adds to both
-
-
-def test_transfer_far_below_the_model_is_noted() -> None:
-    model = {"window_bytes": 1, "model_window_bytes": 1, "rwnd_share": 0.0, "sndbuf_share": 0.0}
-    far, near = (
-        Transfer(80.0, 524_288, 1_048_576, mbit=mbit, model_mbit=47.1, **model)  # type: ignore[arg-type]
-        for mbit in (5.7, 41.0)
-    )
-    (note,) = buffers._shortfalls(SimpleNamespace(variants=[far, near]), {})
-    assert "with 524,288 bytes 5.7 Mbit/s is less than half" in note
-    assert "(47.1)" in note
 
 
 def test_setting_out_of_range_is_refused_before_anything_runs() -> None:

@@ -151,7 +151,7 @@ def test_provenance_is_shown_in_words() -> None:
 
 def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
     samples = [{"t": tenth / 10, "rate": float(tenth)} for tenth in range(400)]
-    picture = live([Lane("rate", "Rate (Mbit/s)", 10)], samples, [10, 30], {"rate": 50.0})
+    picture = live([Lane("rate", "Rate (Mbit/s)")], samples, [10, 30], {"rate": 50.0})
     [axes] = picture.figure.axes
     line, _level, *marks = axes.lines
     assert len(line.get_xdata()) == 10 * LONG_S + 1  # type: ignore[arg-type]

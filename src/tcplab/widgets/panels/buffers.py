@@ -50,16 +50,6 @@ def _call(values: Values) -> Call:
     return Call(buffers, arguments, "figures.buffer_sweep(result)")
 
 
-def _shortfalls(result: Any, _values: Values) -> list[str]:
-    return [
-        f"with {point.requested_bytes:,} bytes {point.mbit:.3g} Mbit/s is less than half of what"
-        f" buffer and wire allow ({point.model_mbit:.3g}); a busy machine can make TCP leave slow"
-        " start too early: measure again"
-        for point in result.variants
-        if point.mbit < point.model_mbit / 2
-    ]
-
-
 def _mbit(result: Any, values: Values) -> float | None:
     measured = {variant.requested_bytes: variant.mbit for variant in result.variants}
     return measured.get(values["request_bytes"])
@@ -81,6 +71,6 @@ PANEL = PanelSpec(
     ),
     predicts="Throughput with this buffer",
     unit="Mbit/s",
-    measurement=ExperimentRun(_call, _mbit, notes=_shortfalls),
+    measurement=ExperimentRun(_call, _mbit),
     forecast=lambda values: _model_mbit(values["request_bytes"], values),
 )

@@ -23,10 +23,8 @@ def _writes_bytes(values: Values) -> tuple[int, ...]:
 
 
 def _call(values: Values) -> Call:
-    header, size, writes = values["header_bytes"], values["write_bytes"], values["writes"]
     arguments = {"writes_bytes": _writes_bytes(values), "rtt_ms": values["rtt_ms"]}
-    sources = {"writes_bytes": f"({header}, *[{size}] * {writes})"}
-    return variant_call(cork, arguments, values["variant"], sources=sources)
+    return variant_call(cork, arguments, values["variant"])
 
 
 def _forecast(values: Values) -> float | None:

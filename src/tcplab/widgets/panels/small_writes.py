@@ -25,10 +25,10 @@ VARIANTS: Final = {
 QUICKACK: Final = {"on": "as the kernel likes", "off": "as late as it may", "always": "at once"}
 
 
-def variant_call(module: ModuleType, arguments: dict[str, Any], variant: str, **more: Any) -> Call:
+def variant_call(module: ModuleType, arguments: dict[str, Any], variant: str) -> Call:
     """Return the call of an experiment for one variant, whose timeline is drawn."""
     arguments = {"messages": MESSAGES, "variants": [variant], **arguments}
-    return Call(module, arguments, f"figures.timeline(result[{variant!r}].timeline())", **more)
+    return Call(module, arguments, f"figures.timeline(result[{variant!r}].timeline())")
 
 
 def variant_run(call: Callable[[Values], Call]) -> ExperimentRun:

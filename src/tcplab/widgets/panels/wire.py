@@ -6,7 +6,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
 from typing import Any, Final
 
 from tcplab.errors import LabError
@@ -26,31 +25,20 @@ PERIOD_S: Final = 0.1
 MSS_BYTES: Final = 1448
 
 LANES: Final = (
-    Lane("throughput_mbit", "Throughput (Mbit/s)", 10),
-    Lane("cwnd_segments", "Congestion window (segments)", 10),
-    Lane("rtt_ms", "RTT as TCP sees it (ms)", 10),
-    Lane("queue_packets", "Queue of the wire (packets)", 10),
+    Lane("throughput_mbit", "Throughput (Mbit/s)"),
+    Lane("cwnd_segments", "Congestion window (segments)"),
+    Lane("rtt_ms", "RTT as TCP sees it (ms)"),
+    Lane("queue_packets", "Queue of the wire (packets)"),
 )
-
-
-@dataclass(slots=True)
-class _Reading:
-    t: float  # seconds since the transfer's start
-    throughput_mbit: float
-    cwnd_segments: int
-    rtt_ms: float
-    queue_packets: int
-    values: Values  # settings at that moment
-
-    def lanes(self) -> dict[str, float]:
-        return {lane.key: getattr(self, lane.key) for lane in LANES}
 
 
 #: Settings that are fixed when a transfer starts.
 AT_START: Final = ("seconds", "congestion")
 
-#: The readings between two changes of the settings.
-_Stretch = Sequence[_Reading]
+#: The lanes' quantities at the time "t" in seconds since the transfer's start.
+_Reading = Mapping[str, float]
+#: Settings, and the readings until the next change.
+_Stretch = tuple[Values, list[_Reading]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +61,24 @@ class LiveTransfer:
             why = why_no_lab() or f"TCPLAB_MODE={now} forbids it"
             raise LabError(f"the wire needs a laboratory, and there is none here: {why}")
         job.stage("connecting")
-        readings: list[_Reading] = []
+        stretches: list[_Stretch] = []
         congestion = job.values["congestion"]
         with job.lab(**self.link(job.values), sysctls=self.sysctls) as lab:
             with tcp_transfer(lab, run=RunOptions(congestion=congestion)) as transfer:
                 job.stage("transferring", 0.0)
-                for reading in _watch(lab, transfer, job, self.link):
-                    readings.append(reading)
-                    job.sample({"t": reading.t, **reading.lanes()})
-            stretches = [
-                list(group) for _, group in groupby(readings, lambda reading: reading.values)
-            ]
+                for values, reading in _watch(lab, transfer, job, self.link):
+                    if not stretches or values != stretches[-1][0]:
+                        stretches.append((values, []))
+                    stretches[-1][1].append(reading)
+                    job.sample(reading)
             origin = provenance(lab, congestion=congestion, changes=len(stretches) - 1)
         job.stage("drawing")
-        if len(readings) < 2:
+        if sum(len(readings) for _values, readings in stretches) < 2:
             raise LabError("stopped before there was anything to see; let it run for a second")
         # Only the last quarter counts, because a transfer has to settle after a change.
-        last = stretches[-1][3 * len(stretches[-1]) // 4 :]
-        settled = statistics.mean(reading.lanes()[self.headline] for reading in last)
+        _values, readings = stretches[-1]
+        last = readings[3 * len(readings) // 4 :]
+        settled = statistics.mean(reading[self.headline] for reading in last)
         numbers = _table(stretches, job.spec.controls)
         return Shown.of(settled, _draw(stretches, numbers), [numbers], origin)
 
@@ -121,8 +109,8 @@ def _wire(values: Values) -> dict[str, Any]:
 
 def _watch(
     lab: Lab, transfer: Transfer, job: Job, link: Callable[[Values], dict[str, Any]]
-) -> Iterator[_Reading]:
-    """Yield a reading every PERIOD_S until the time is up, and apply the user's changes."""
+) -> Iterator[tuple[Values, _Reading]]:
+    """Yield the settings and a reading every PERIOD_S, and apply the user's changes."""
     values, seconds = job.values, job.values["seconds"]
     start = due = time.monotonic()
     before_s, before_bytes = start, 0
@@ -135,13 +123,15 @@ def _watch(
         transfer.check()
         counted = lab.link.counters()["client->server"]
         now_s, now_bytes = time.monotonic(), counted["bytes_out"]
-        yield _Reading(
-            t=now_s - start,
-            throughput_mbit=(now_bytes - before_bytes) * 8e-6 / (now_s - before_s),
-            cwnd_segments=transfer.latest.get("snd_cwnd", 0),
-            rtt_ms=transfer.latest.get("rtt_us", 0) / 1e3,
-            queue_packets=counted["queue_packets"],
-            values=values,
+        yield (
+            values,
+            {
+                "t": now_s - start,
+                "throughput_mbit": (now_bytes - before_bytes) * 8e-6 / (now_s - before_s),
+                "cwnd_segments": transfer.latest.get("snd_cwnd", 0),
+                "rtt_ms": transfer.latest.get("rtt_us", 0) / 1e3,
+                "queue_packets": counted["queue_packets"],
+            },
         )
         before_s, before_bytes = now_s, now_bytes
         job.stage("transferring", min(1.0, (now_s - start) / seconds))
@@ -151,29 +141,25 @@ def _table(stretches: Sequence[_Stretch], controls: Sequence[Control]) -> Table:
     acting = [control for control in controls if control.name not in AT_START]
     rows = [
         (
-            f"{stretch[0].t:.1f} to {stretch[-1].t:.1f} s: "
-            + ", ".join(control.say(stretch[0].values[control.name]) for control in acting),
-            *map(
-                statistics.median,
-                zip(*(reading.lanes().values() for reading in stretch), strict=True),
-            ),
+            f"{readings[0]['t']:.1f} to {readings[-1]['t']:.1f} s: "
+            + ", ".join(control.say(values[control.name]) for control in acting),
+            *(statistics.median(reading[lane.key] for reading in readings) for lane in LANES),
         )
-        for stretch in stretches
-        if len(stretch) >= 3
+        for values, readings in stretches
+        if len(readings) >= 3
     ]
     return Table.of(["settings", *(f"{lane.label}, median" for lane in LANES)], rows)
 
 
 def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
-    readings = list(chain.from_iterable(stretches))
-    rates = [reading.throughput_mbit for reading in readings]
-    waits = [reading.rtt_ms for reading in readings]
-    finding = f"{statistics.mean(rates):.3g} Mbit/s, with an RTT of up to {digits(max(waits))} ms"
-    packets = max(reading.queue_packets for reading in readings)
+    readings = [reading for _values, part in stretches for reading in part]
+    mbit = statistics.mean(reading["throughput_mbit"] for reading in readings)
+    waits = [reading["rtt_ms"] for reading in readings]
+    finding = f"{mbit:.3g} Mbit/s, with an RTT of up to {digits(max(waits))} ms"
+    packets = max(reading["queue_packets"] for reading in readings)
     note = f"least RTT {digits(min(waits))} ms · at most {packets} packets in the queue"
-    samples = [{"t": reading.t, **reading.lanes()} for reading in readings]
-    marks = [stretch[0].t for stretch in stretches[1:]]
-    return strips(LANES, samples, finding, table, note=note, marks=marks)
+    marks = [part[0]["t"] for _values, part in stretches[1:]]
+    return strips(LANES, readings, finding, table, note=note, marks=marks)
 
 
 def _forecast(values: Values) -> float | None:
