@@ -47,15 +47,6 @@ def unknown(value: object, known: Iterable[str]) -> str:
     return f"{value!r} is not known; {advice} {', '.join(names)}"
 
 
-def choices(name: str, values: Sequence[str], known: Iterable[str]) -> None:
-    """Raise ParameterError unless there is at least one value and all values are in `known`."""
-    known = tuple(known)
-    if not values:
-        raise ParameterError(f"{name} is empty; use some of {', '.join(known)}")
-    for value in values:
-        choice(name, value, known)
-
-
 def _refusal(name: str, value: object, demand: str, fix: str) -> str:
     return f"{name}={value!r} must be {demand}" + (f"; {fix}" if fix else "")
 

@@ -36,17 +36,12 @@ class Guesses:
     name: str  #: name of the question in the lesson's predict()
     values: Sequence[float]
     skipped: int  #: number of learners who skipped the question
-    #: measurements of learners, each on their own machine
-    measured_values: Sequence[float]
+    #: the median of the learners' measurements, each on their own machine, or None without any
+    measured: float | None
 
     @property
     def question(self) -> str:
         return questions()[self.lesson][self.name]
-
-    @property
-    def measured(self) -> float | None:
-        """The median of the learners' measurements, or None if there are none yet."""
-        return statistics.median(self.measured_values) if self.measured_values else None
 
     @property
     def counts(self) -> list[int] | None:
@@ -187,12 +182,11 @@ def _by_question(
             key = ("predicted", lesson, name)
             given = [answers[key] for answers in everyone if key in answers]
             values = sorted(value for value in given if value is not None)
-            measured = [answers.get(("measured", lesson, name)) for answers in everyone]
+            results = [answers.get(("measured", lesson, name)) for answers in everyone]
             if given:
-                measurements = sorted(value for value in measured if value is not None)
-                guesses.append(
-                    Guesses(lesson, name, values, len(given) - len(values), measurements)
-                )
+                known = [value for value in results if value is not None]
+                measured = statistics.median(known) if known else None
+                guesses.append(Guesses(lesson, name, values, len(given) - len(values), measured))
     return guesses
 
 

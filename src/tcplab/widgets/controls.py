@@ -36,8 +36,6 @@ class Choice:
 
         The parameter supplies omitted arguments. If its default is a sequence, give a default.
         """
-        for option in options:
-            checks.choice(parameter.name, option, parameter.choices)
         return cls(
             name or parameter.name, label, options, default or parameter.default, parameter.help
         )
@@ -76,8 +74,6 @@ class Number:
         """
         limits = parameter.limits
         assert limits is not None, f"{parameter.name} is declared without limits"
-        for end in more.keys() & {"low", "high"}:
-            checks.number(f"{parameter.name}: {end}", more[end], limits.least, limits.most)
         given: dict[str, Any] = {
             "name": parameter.name,
             "default": parameter.default if default is None else default,

@@ -27,7 +27,6 @@ __all__ = [
     "Ran",
     "check",
     "copy",
-    "narrow",
     "path_of",
     "run",
     "run_together",
