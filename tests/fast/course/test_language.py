@@ -207,14 +207,9 @@ def test_no_file_breaks_a_rule_of_style_more_often_than_before() -> None:
     ("text", "rule"),
     [
         ("# what nobody reads", "nobody"),
-        ("# run as 65534 (nobody)", None),
         ("# its answer stands below", "stands"),
-        ("# K stands for 1024", None),
-        ("# sends so many bytes", "so many"),
         ("# a window\n# of its own", "of its own"),
         ("# a packet of your own", None),
-        ("# takes some 40 ms", "some NN"),
-        ("# late from packet 7 on.", "from … on"),
         ("x = 1  # of the last event", "fragment"),
         ("# Of all\n# packets the last one leaves first.", None),
         ('"""Told by the kernel."""', "told"),
@@ -224,24 +219,6 @@ def test_no_file_breaks_a_rule_of_style_more_often_than_before() -> None:
 def test_each_rule_matches_its_examples_only(text: str, rule: str | None, tmp_path: Path) -> None:
     (path := tmp_path / "a.py").write_text(text + "\n")
     assert list(findings(path)) == ([rule] if rule else [])
-
-
-def test_rules_apply_to_the_strings_and_plain_texts_that_people_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (path := tmp_path / "a.py").write_text('x = "nobody", f"{y} told {z}"\n')
-    monkeypatch.setattr("tests.fast.course.test_language.SHOWN", [tmp_path])
-    assert findings(path) == {"nobody": 1, "told": 1}
-    (path := tmp_path / "a.toml").write_text('reason = "somebody"\n')
-    monkeypatch.setattr("tests.fast.course.test_language.PLAIN", [path])
-    assert findings(path) == {"somebody": 1}
-
-
-def test_marks_of_prose_are_counted_per_thousand_words(tmp_path: Path) -> None:
-    (path := tmp_path / "a.md").write_text("word " * 96 + "`a: b` http://a; so: it; is\n")
-    PROSE.append(path)
-    assert findings(path) == {":": 10, ";": 10}
-    PROSE.remove(path)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 import sys
 import tomllib
@@ -21,8 +20,6 @@ from tests.support.commands import completed
 from tests.support.needs import NO_REPOSITORY, need
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
-
-from tcplab.lab import program_path
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT: dict[str, Any] = PYPROJECT["project"]
@@ -77,10 +74,6 @@ def test_environment_yml_agrees_with_pyproject() -> None:
         for dependency in others
     }
     assert listed == wanted
-
-
-def test_editable_build_uses_the_build_requirements() -> None:
-    assert set(PYPROJECT["build-system"]["requires"]) <= set(GROUPS["build"])
 
 
 def test_python_versions_agree() -> None:
@@ -159,15 +152,6 @@ def test_locks_satisfy_pyproject_by_exact_versions_with_hashes(lock: str, asked:
     text = (ROOT / "locks" / lock).read_text()
     assert "://" not in text
     assert not re.search(r"^\s*--(?!hash=)", text, re.MULTILINE), "an option of pip"
-
-
-# ---- what is built ----
-
-
-def test_every_program_is_built_and_found() -> None:
-    assert {"wire", "tcpsource", "sandbox_run"} <= PROGRAMS
-    for name in PROGRAMS:
-        assert os.access(program_path(name), os.X_OK)
 
 
 # ---- what the tree holds ----

@@ -43,16 +43,6 @@ def test_verdict_compares_magnitudes(
     assert row["verdict"] == verdict
 
 
-def test_numbers_are_in_one_format_and_at_the_right(tmp_path: Path) -> None:
-    predictions = Predictions("small-writes", tmp_path / "p.json")
-    predictions.predict(default=65536, writev="skip")
-    table = predictions.compare({"default": 0.05285, "writev": 1448.0}, {"default": 47.414})
-    rows = [line.split("  ")[1:] for line in table.text().splitlines()]
-    cells = [[text.strip() for text in row if text] for row in rows[2:]]
-    assert [row[:3] for row in cells] == [["65,536", "47.4", "0.0529"], ["skipped", "–", "1448"]]
-    assert table._repr_html_().count('<td style="text-align: right;">') == 6
-
-
 def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     predictions = Predictions("small-writes", path)
@@ -121,15 +111,6 @@ def test_missing_answer_is_asked_for_until_it_is_one(
     assert capsys.readouterr().out.count("must be a number of at least 0") == 4
     predictions.predict(default=None, writev=None)
     assert len(asked) == 6  # answered questions are not asked again
-
-
-def test_unattended_run_does_not_stop_for_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(NOBODY_ANSWERS, "1")
-    predictions = Predictions("small-writes", tmp_path / "p.json")
-    predictions.predict(default=None)
-    assert predictions.all() == {"default": None}
 
 
 def test_each_prediction_question_has_a_wording() -> None:

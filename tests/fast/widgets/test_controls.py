@@ -49,12 +49,3 @@ def test_control_of_a_parameter_has_its_default_limits_unit_and_help() -> None:
     assert (control.unit, control.step, control.help) == ("ms", 0.5, "of the wire")
     side = Parameter("side", "receive", "whose buffer", str, choices=("receive", "send"))
     assert Choice.of(side, "Side", {"receive": "R", "send": "S"}).default == "receive"
-
-
-def test_control_may_narrow_a_parameter_and_not_widen_it() -> None:
-    rtt = Parameter("rtt_ms", 20, "", float, limits=Between(1, 500, "ms"))
-    with pytest.raises(ParameterError, match="rtt_ms: high=501 must be a number from 1 to 500"):
-        Number.of(rtt, "RTT", high=501)
-    side = Parameter("side", "receive", "", str, choices=("receive", "send"))
-    with pytest.raises(ParameterError, match="side 'both' is not known"):
-        Choice.of(side, "Side", {"both": "B"})

@@ -12,7 +12,6 @@ from tests.support.nonempty import each
 
 from tcplab import widgets
 from tcplab.errors import LabError, ParameterError
-from tcplab.experiments import diagnosis, pipes
 from tcplab.widgets.controls import Choice, checked
 from tcplab.widgets.spec import PANELS, Job, PanelSpec, load
 
@@ -108,25 +107,6 @@ def test_recorded_mode_needs_a_recording(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(LabError, match="recording") as caught:
         job.spec.measurement.run(job)
     assert "\n" not in str(caught.value)
-
-
-def test_page_before_a_run_says_what_to_do() -> None:
-    html = widgets.small_writes().html()
-    assert "<h3>Small writes</h3>" in html
-    assert "run this cell in JupyterLab" in html
-
-
-def options(panel: str, name: str) -> set[str]:
-    (control,) = [candidate for candidate in load(panel).controls if candidate.name == name]
-    assert isinstance(control, Choice)
-    return set(control.options)
-
-
-def test_the_controls_offer_all_parts_that_can_be_composed() -> None:
-    assert options("pipes", "source") == set(pipes.SOURCES)
-    assert options("pipes", "sender") == set(pipes.SENDERS)
-    assert options("pipes", "receiver") == set(pipes.RECEIVERS)
-    assert options("diagnosis", "program") == set(diagnosis.PROGRAMS)
 
 
 def test_the_model_is_the_ratio_of_copies() -> None:

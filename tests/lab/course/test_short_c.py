@@ -114,29 +114,6 @@ def test_segments_asks_for_the_mss_that_it_sends(mtu: int) -> None:
     assert ran.output == expected
 
 
-@pytest.mark.needs_lab
-@pytest.mark.parametrize(("icmp", "left"), [("off", 2000), ("on", 0)])
-def test_path_mtu_waits_for_what_is_not_acknowledged(icmp: str, left: int) -> None:
-    with Lab() as lab:
-        lab.link.update("client->server", mtu=1200, icmp=icmp)
-        ran = short_c.run(lab, "path-mtu", "100", "2000")
-    assert ran.output.splitlines() == [
-        "100 bytes sent, 0 not acknowledged",
-        f"2000 bytes sent, {left} not acknowledged",
-    ]
-
-
-@pytest.mark.needs_lab
-def test_tcp_joins_blocks_and_udp_does_not() -> None:
-    with Lab(offload=True) as lab:
-        udp = short_c.run(lab, "tcp-vs-udp", "udp")
-        tcp = short_c.run(lab, "tcp-vs-udp", "tcp", server=["tcpsink", "-p", "0"])
-    assert udp.sizes == [1440] * 900
-    assert sum(tcp.sizes) == sum(udp.sizes)
-    assert len(tcp.sizes) < 900 - 1
-    assert udp.output == tcp.output == "900 blocks, 900 calls"
-
-
 def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert short_c.check("small-writes").passed is None

@@ -8,7 +8,6 @@ test-artifacts/browser/; look at them.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -43,11 +42,6 @@ NAMES = [name.replace("-", "_") for name in PANELS]
 DEMO_NAMES = [demo.name for demo in demos.every()]
 
 LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("*.ipynb"))
-
-IS_IN_VIEW = """box => {
-    const { top, bottom } = box.getBoundingClientRect();
-    return top >= 0 && bottom <= innerHeight;
-}"""
 
 Settings = Mapping[str, str]
 #: Settings, by label, for each panel whose default run takes too long for a test.
@@ -340,35 +334,6 @@ def test_panel_from_an_earlier_session_points_to_its_cell(
         tab.goto(f"{jupyter.url}doc/tree/earlier.ipynb")
         tab.get_by_text(notice).wait_for()
         keep(tab, "earlier-session")
-
-
-def test_guess_is_typed_into_a_box_and_stored(
-    context: BrowserContext, chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    del chromium
-    monkeypatch.delenv("TCPLAB_SKIP_PREDICTIONS")
-    server = Jupyter(tmp_path)
-    try:
-        lines = ["from tcplab.course.predictions import Predictions"]
-        lines += ['Predictions("small-writes").predict(default=None, writev=None)', "print(6 * 7)"]
-        # Run All scrolls to the end of the notebook, but the box has to be in view.
-        write_notebook(
-            server.lessons / "guess.ipynb", ["\n".join(lines[:2]), lines[2], *["pass"] * 40]
-        )
-        with opened(context, server, "guess.ipynb") as tab:
-            for guess in ("soon", "12", "skip"):
-                box = tab.wait_for_selector(".jp-Stdin-input:focus")
-                assert box is not None
-                assert box.evaluate(IS_IN_VIEW)
-                tab.keyboard.type(f"{guess}\n")
-                tab.locator(".jp-OutputArea-output", has_text=f"skip: {guess}").wait_for()
-                box.wait_for_element_state("hidden")  # the next box is another element
-            tab.locator(".jp-OutputArea-output", has_text="42").wait_for()
-            keep(tab, "guess")
-        stored = json.loads((server.lessons / "predictions.json").read_text())
-        assert stored == {"small-writes": {"default": 12, "writev": None}}
-    finally:
-        server.close()
 
 
 def test_strips_continue_while_sliders_move(page: Page) -> None:

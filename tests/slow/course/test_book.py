@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import runpy
 import shutil
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -169,12 +168,6 @@ def test_lessons_do_not_reveal_answers_before_the_question(book: dict[Path, Page
 
 # ---- in a browser ----
 
-#: The mean number of characters per line of each long paragraph.
-CHARACTERS = """() => [...document.querySelectorAll("article p:not(:has(img))")].map((p) => {
-    const lines = Math.round(p.clientHeight / parseFloat(getComputedStyle(p).lineHeight));
-    return [lines, p.textContent.length / (lines - 0.5)];  // the last is half a line
-}).filter(([lines]) => lines >= 6).map(([, characters]) => characters)"""
-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
@@ -223,17 +216,6 @@ def test_pages_are_accessible_and_do_not_scroll_sideways(
         seen |= tokens
         assert findings(page, axe, "body") == [], path.name
     assert len(seen) > 3
-
-
-def test_lines_of_prose_have_65_to_75_characters(book: dict[Path, Page], browser: Any) -> None:
-    page = browser.new_page(viewport={"width": 1920, "height": 1080})
-    lines = []
-    for path in each([path for path in shown(book) if path.parent.name == "lessons"]):
-        page.goto(path.as_uri())
-        lines += page.evaluate(CHARACTERS)
-    assert len(lines) >= 10
-    assert 65 <= statistics.mean(lines) <= 75
-    assert max(lines) < 80
 
 
 def test_first_page_shows_every_lessons_question_and_picture(

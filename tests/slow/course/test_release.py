@@ -98,14 +98,6 @@ def test_instructor_bundle_has_every_tracked_file(built: dict[str, Path]) -> Non
     assert sorted(names(of_kind(built, "-instructor.zip"))) == sorted(tracked.stdout.splitlines())
 
 
-def test_wheel_names_no_build_directory(built: dict[str, Path]) -> None:
-    with zipfile.ZipFile(of_kind(built, ".whl")) as wheel:
-        programs = [name for name in wheel.namelist() if "/bin/" in name]
-        assert programs
-        for name in programs:
-            assert b"tcplab-release-" not in wheel.read(name), name
-
-
 def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_path: Path) -> None:
     """The wheel, with `tcplab quickstart`, is all that a learner needs."""
     status = ["git", "status", "--porcelain", "--untracked-files=no"]

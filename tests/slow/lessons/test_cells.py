@@ -1,4 +1,4 @@
-"""The cells that use scapy run in every mode, and show the right sizes."""
+"""The cells that use scapy show the right sizes."""
 
 from __future__ import annotations
 
@@ -114,20 +114,3 @@ def test_scapys_segment_sizes_match_the_recorder_and_tshark(
     monkeypatch.setattr(experiments, "on_lab", beside_a_recorder)
     run_scapy_cells(lesson)
     assert calls
-
-
-@pytest.mark.parametrize("mode", ["loopback", "recorded"])
-@by_lesson(LESSONS)
-def test_scapy_cells_run_without_a_lab(
-    lesson: Path, mode: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", mode)
-    run_scapy_cells(lesson)
-    assert capfd.readouterr().err == ""
-
-
-def test_lesson_warns_that_importing_scapy_takes_a_second() -> None:
-    """The text before the first import of scapy says that it takes a second."""
-    notebook = nbformat.read(BY_SLUG["the-lab"], as_version=4)
-    first = next(i for i, cell in enumerate(notebook.cells) if cell.source.startswith("from scapy"))
-    assert "scapy takes about a second" in " ".join(notebook.cells[first - 1].source.split())
