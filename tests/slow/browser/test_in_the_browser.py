@@ -209,7 +209,7 @@ def test_panel_works_by_keyboard(page: Page, name: str) -> None:
     with set_to(panel, QUICK.get(name, {})):
         run(panel)
     panel.locator(".tcplab-frame").locator("tcplab-figure").first.wait_for()
-    assert panel.locator(".tcplab-table :is(pre, tr + tr)").count() >= 1
+    assert panel.locator(".tcplab-table :is(pre, tbody tr)").count() >= 1
     predicted = panel.locator(".tcplab-bars tr", has_text="your prediction").locator("td").first
     assert (predicted.text_content() or "").startswith("12 ")
     now = panel.locator(".tcplab-frame").bounding_box()
