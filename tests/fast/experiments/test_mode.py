@@ -162,9 +162,9 @@ def test_arrays_survive_encoding_and_decoding() -> None:
 
 def test_a_class_is_named_by_the_package_that_shows_it() -> None:
     """Earlier recordings must still load after a package has been split."""
-    sample = buffers.Sample(0.1, 1, 2, 3.0, 4, 5)
-    assert type(sample).__module__ == "tcplab.experiments.buffers.common"
-    assert recordings.encode(sample)["$"] == "tcplab.experiments.buffers:Sample"
+    event = buffers.WindowEvent("still closed", 0.1, 0)
+    assert type(event).__module__ == "tcplab.experiments.buffers.zero_window"
+    assert recordings.encode(event)["$"] == "tcplab.experiments.buffers:WindowEvent"
     assert recordings.encode(Event(1, "write", 2))["$"] == "tcplab.programs:Event"
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.support.nonempty import each
 
 from tcplab import Loopback
-from tcplab.experiments import as_json, silly_window, small_writes, table, write_patterns
+from tcplab.experiments import as_json, small_writes, table, write_patterns
 
 MESSAGES = 3
 
@@ -62,11 +62,3 @@ def test_segments_of_patterns() -> None:
     segments = [row["segments"] for row in alone.rows()]
     assert segments == ["4 + 100", "1448 + 100", "1448 + 1 + 100"]
     assert alone.provenance["capture_drops"] == 0
-
-
-@pytest.mark.needs_lab
-def test_a_receiver_that_reads_single_bytes_offers_no_silly_window() -> None:
-    (reader,) = silly_window.measure(reads_bytes=[1], data_bytes=20_000).variants
-    assert reader.reads == 20_000
-    assert 1 <= reader.openings < 20
-    assert reader.smallest_window_bytes >= 1448

@@ -337,11 +337,9 @@ def _autotuning() -> str:
 
 @fact(BUFFERS, "smallest window after a closed one, reading byte by byte")
 def _silly() -> str:
-    from tcplab.experiments import silly_window
+    from tcplab.experiments import buffers
 
-    return str(
-        silly_window.measure(reads_bytes=[1], data_bytes=20_000).variants[0].smallest_window_bytes
-    )
+    return str(min(buffers.measure_zero_window(300, read_bytes=1, rtt_ms=0).openings()))
 
 
 LOSS = "Congestion and loss"

@@ -7,14 +7,13 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, Variant, column, derived, experiment, provenance
-from tcplab.experiments.buffers.common import steady_mbit
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
-from tcplab.programs import tcp_bulk
+from tcplab.timeline.sockets import read_send_buffer, read_tcp_info, sampling
 
 Case = Literal["receive buffer", "send buffer", "network", "application"]
 Verdict = Literal["receive window", "congestion window", "application", "send buffer"]
@@ -24,7 +23,7 @@ class Limit(Variant):
     """A transfer with one limit. The sizes are medians over the second half of the samples."""
 
     case: Case = column("bottleneck")
-    mbit: float = column("Mbit/s", ".1f")  #: rate in the second half, or overall for "application"
+    mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
     in_flight_bytes: float = column("in flight (bytes)", ",.0f")
     peer_window_bytes: float = column("peer's window", ",.0f")
     cwnd_bytes: float = column("congestion window", ",.0f")
@@ -63,66 +62,47 @@ def measure_limits(
             bytes and pauses for three round-trip times
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
-        limits = [_limit_of(lab, case, rtt_ms, buffer_bytes) for case in variants]
+        limits = [_limit_of(lab, case, buffer_bytes) for case in variants]
         return Result(limits, provenance(lab, buffer_bytes=buffer_bytes))
 
 
-def _limit_of(lab: Lab, case: Case, rtt_ms: float, buffer_bytes: int) -> Limit:
-    seconds = 0.4 + 0.02 * rtt_ms
-    if case == "application":
-        return _slow_application(lab, rtt_ms, buffer_bytes, seconds)
-    result = tcp_bulk(
-        lab,
-        write_bytes=MSS_BYTES,
-        duration_s=seconds,
-        sndbuf_bytes=buffer_bytes if case == "send buffer" else None,
-        rcvbuf_bytes=buffer_bytes if case == "receive buffer" else None,
-        interval_ms=rtt_ms / 4,
-    )
-    # TCP_INFO's counters cover the whole transfer, so their shares need its whole duration.
-    info, mbit = result.source.tcp_info, steady_mbit(result)
-    return _limit_from(case, result.samples, info, mbit, result.source.usage.wall_s)
-
-
-def _slow_application(lab: Lab, rtt_ms: float, buffer_bytes: int, seconds: float) -> Limit:
-    """Run a sender that alternately writes a little and pauses for three round-trip times."""
-    from tcplab.timeline.sockets import read_send_buffer, read_tcp_info, sampling
-
-    def read(sock: socket.socket) -> dict[str, int]:
-        return read_tcp_info(sock) | read_send_buffer(sock)
-
-    with connection(lab) as (sender, receiver):
+def _limit_of(lab: Lab, case: Case, buffer_bytes: int) -> Limit:
+    slow = case == "application"
+    size = buffer_bytes // 2 if slow else MSS_BYTES
+    duration_s = 0.4 + 0.02 * lab.rtt_ms
+    before = buffer_bytes if case == "receive buffer" else None
+    with connection(lab, before=before) as (sender, receiver):
+        if case == "send buffer":
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
         reader = threading.Thread(target=read_all, args=(receiver,), daemon=True)
         reader.start()
-        start, count = time.monotonic(), 0
-        with sampling(sender, rtt_ms / 4, read) as samples:
-            while time.monotonic() < start + seconds:
-                sender.sendall(bytes(buffer_bytes // 2))
-                count += buffer_bytes // 2
-                time.sleep(3 * rtt_ms / 1e3)
-        wall_s = time.monotonic() - start
-        info = read_tcp_info(sender)
+        end_s = time.monotonic() + duration_s
+        with sampling(sender, lab.rtt_ms / 4, _read) as samples:
+            while time.monotonic() < end_s:
+                sender.sendall(bytes(size))
+                time.sleep(3 * lab.rtt_ms / 1e3 if slow else 0)
         sender.shutdown(socket.SHUT_WR)
         reader.join()
-    return _limit_from("application", samples, info, count * 8 / wall_s / 1e6, wall_s)
+    return _limit_from(case, samples)
 
 
-def _limit_from(
-    case: Case,
-    samples: Sequence[Mapping[str, Any]],
-    info: Mapping[str, Any],
-    mbit: float,
-    wall_s: float,
-) -> Limit:
+def _read(sock: socket.socket) -> dict[str, int]:
+    return read_tcp_info(sock) | read_send_buffer(sock)
+
+
+def _limit_from(case: Case, samples: Sequence[Mapping[str, int]]) -> Limit:
     late = samples[len(samples) // 2 :]
+    first, last = late[0], late[-1]
 
-    def median(value: Callable[[Mapping[str, Any]], float]) -> float:
+    def median(value: Callable[[Mapping[str, int]], float]) -> float:
         return statistics.median(value(sample) for sample in late)
 
-    busy_us = max(info["busy_time_us"], 1)
+    busy_us = max(last["busy_time_us"], 1)
+    took_us = (last["time_ns"] - samples[0]["time_ns"]) / 1e3
+    late_us = (last["time_ns"] - first["time_ns"]) / 1e3
     return Limit(
         case=case,
-        mbit=mbit,
+        mbit=8 * (last["bytes_acked"] - first["bytes_acked"]) / late_us,
         in_flight_bytes=median(lambda sample: sample["unacked"] * MSS_BYTES),
         cwnd_bytes=median(lambda sample: sample["snd_cwnd"] * MSS_BYTES),
         peer_window_bytes=median(lambda sample: sample["snd_wnd_bytes"]),
@@ -130,7 +110,7 @@ def _limit_from(
         sndbuf_full_share=statistics.fmean(
             3 * sample["sndbuf_used_bytes"] > 2 * sample["sndbuf_bytes"] for sample in late
         ),
-        rwnd_share=info["rwnd_limited_us"] / busy_us,
-        sndbuf_share=info["sndbuf_limited_us"] / busy_us,
-        busy_share=min(info["busy_time_us"] / 1e6 / wall_s, 1.0),
+        rwnd_share=last["rwnd_limited_us"] / busy_us,
+        sndbuf_share=last["sndbuf_limited_us"] / busy_us,
+        busy_share=min(last["busy_time_us"] / took_us, 1.0),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, TypeAlias
 
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.buffers.common import held_bytes, send_window, steady_mbit
@@ -17,7 +17,6 @@ from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
-from tcplab.tables import Column
 
 
 class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
@@ -85,56 +84,22 @@ def measure_held(
 # ---- the rule of 3 × MSS -------------------------------------------------------------------------
 
 
-Receiver = Literal["linux", "delaying"]
 _LARGE_MTU: Final = 9000
 _LARGE_MSS: Final = 8948
 
 
-class SmallBuffer(Variant, key=("requested_bytes", "receiver", "nodelay")):
-    """Writes of one MSS each, with one size of send buffer."""
+class SmallBuffer(Variant, label="{0.requested_bytes} bytes"):
+    """Writes of one MSS each, with one size of send buffer, to two kinds of receiver."""
 
-    requested_bytes: int
-    receiver: Receiver
-    nodelay: bool  #: True if TCP_NODELAY is set on the sender
-    granted_bytes: int
-    segments: int  #: number of full segments that the buffer holds according to the model
-    writes: int
-    stalls: int  #: number of times that the sender waited 20 ms or more for an ACK
-    ms_per_write: float
-
-
-class SmallBuffers(Result[SmallBuffer]):
-    """Send buffers of several sizes, for two kinds of receiver, with and without TCP_NODELAY."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("requested_bytes", "requested (bytes)", ",d"),
-        Column("granted_bytes", "granted (bytes)", ",d"),
-        Column("segments", "model (full segments)", "d"),
-        Column("linux", "ms/write, Linux receiver", ".2f"),
-        Column("linux_nodelay", "with TCP_NODELAY", ".2f"),
-        Column("delaying", "ms/write, delayed ACKs", ".2f"),
-        Column("delaying_nodelay", "with TCP_NODELAY", ".2f"),
-        Column("stalls", "stalls, delayed ACKs", "d"),
-    )
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per size, with the four combinations of receiver and option in columns."""
-        rows: dict[int, dict[str, Any]] = {}
-        for case in self.variants:
-            row = rows.setdefault(
-                case.requested_bytes,
-                {
-                    "variant": f"{case.requested_bytes} bytes",
-                    "requested_bytes": case.requested_bytes,
-                    "granted_bytes": case.granted_bytes,
-                    "segments": case.segments,
-                    "writes": case.writes,
-                },
-            )
-            row[case.receiver + ("_nodelay" if case.nodelay else "")] = case.ms_per_write
-            if case.receiver == "delaying" and not case.nodelay:
-                row["stalls"] = case.stalls
-        return list(rows.values())
+    requested_bytes: int = column("requested (bytes)", ",d")
+    granted_bytes: int = column("granted (bytes)", ",d")
+    segments: int = column("model (full segments)", "d")  #: full segments that the buffer holds
+    linux: float = column("ms/write, Linux receiver", ".2f")
+    linux_nodelay: float = column("with TCP_NODELAY", ".2f")
+    delaying: float = column("ms/write, delayed ACKs", ".2f")
+    delaying_nodelay: float = column("with TCP_NODELAY", ".2f")
+    #: number of times that the sender waited 20 ms or more for a delayed ACK, without TCP_NODELAY
+    stalls: int = column("stalls, delayed ACKs", "d")
 
 
 @experiment("send-buffer-rule")
@@ -146,40 +111,37 @@ def measure_one_segment(
         13_422,
     ),
     writes: Annotated[int, Between(4, 1000), "writes per connection"] = 20,
-) -> SmallBuffers:
+) -> Result[SmallBuffer]:
     """Write to small send buffers over jumbo frames, where delayed ACKs may stall the sender.
 
     Each write is one MSS, which is 8948 bytes with an MTU of 9000.
     """
-    receivers: tuple[Receiver, ...] = get_args(Receiver)
     with Lab(mtu=_LARGE_MTU) as lab:
-        measured = [
-            _small_buffer(lab, request, receiver, nodelay, writes)
-            for request in requests
-            for receiver in receivers
-            for nodelay in (False, True)
-        ]
-        return SmallBuffers(measured, provenance(lab, writes=writes))
+        measured = [_small_buffer(lab, request, writes) for request in requests]
+        return Result(measured, provenance(lab, writes=writes))
 
 
-def _small_buffer(
-    lab: Lab, request: int, receiver: Receiver, nodelay: bool, writes: int
-) -> SmallBuffer:
-    quickack: QuickAck = "on" if receiver == "linux" else "off"
-    with writepattern_peer(lab, quickack=quickack) as port, lab.client.capture() as capture:
-        source = tcp_source(
-            lab, port, write_bytes=_LARGE_MSS, count=writes, sndbuf_bytes=request, nodelay=nodelay
-        )
+def _small_buffer(lab: Lab, request: int, writes: int) -> SmallBuffer:
+    ms_per_write: dict[str, float] = {}
+    cases: Sequence[tuple[str, QuickAck]] = (("linux", "on"), ("delaying", "off"))
+    for (receiver, quickack), nodelay in itertools.product(cases, (True, False)):
+        with writepattern_peer(lab, quickack=quickack) as port, lab.client.capture() as capture:
+            source = tcp_source(
+                lab,
+                port,
+                write_bytes=_LARGE_MSS,
+                count=writes,
+                sndbuf_bytes=request,
+                nodelay=nodelay,
+            )
+        name = f"{receiver}_nodelay" if nodelay else receiver
+        ms_per_write[name] = source.usage.wall_s * 1e3 / writes
     sent = segments_of(capture).data("client")["time_ns"]
-    waits = [(int(b) - int(a)) / 1e6 for a, b in itertools.pairwise(sent)]
     granted = source.sndbuf_granted_bytes
     return SmallBuffer(
         requested_bytes=request,
         granted_bytes=granted,
         segments=send_window(granted, _LARGE_MSS) // _LARGE_MSS,
-        receiver=receiver,
-        nodelay=nodelay,
-        writes=writes,
-        stalls=sum(wait >= 20 for wait in waits),
-        ms_per_write=source.usage.wall_s * 1e3 / writes,
+        stalls=sum(int(b) - int(a) >= 20e6 for a, b in itertools.pairwise(sent)),
+        **ms_per_write,
     )

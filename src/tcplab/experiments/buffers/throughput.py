@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.buffers.common import (
     MOST_BYTES,
-    Sample,
     core_limit,
     held_bytes,
     kernel_version,
-    limited_share,
-    samples_of,
     send_window,
     steady_mbit,
 )
 from tcplab.experiments.parameters import RateMbit
 from tcplab.experiments.progress import one_by_one
-from tcplab.experiments.quantities import Variant, column, computed, derived
+from tcplab.experiments.quantities import Variant, column, derived
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import bdp_bytes, goodput_mbyte_s, receive_window, throughput_mbit
@@ -51,8 +48,6 @@ class Transfer(
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
     model_mbit: float = column("model (Mbit/s)", ".1f")
     rwnd_share: float = column("rwnd_limited", ".0%")  #: rwnd_limited / busy time (TCP_INFO)
-    #: sndbuf_limited / busy time (TCP_INFO), which can be 0 although the send buffer is the limit
-    sndbuf_share: float
 
 
 class Sweep(Result[Transfer]):
@@ -76,10 +71,6 @@ class Sweep(Result[Transfer]):
     def of(self, rtt_ms: float) -> list[Transfer]:
         """Return the transfers with this round-trip time, in the order of the requested sizes."""
         return [transfer for transfer in self.variants if transfer.rtt_ms == rtt_ms]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per transfer, with the window that just fills its link."""
-        return [case.row() | {"bdp_bytes": self.knee_bytes(case.rtt_ms)} for case in self.variants]
 
 
 @experiment("buffers")
@@ -133,8 +124,7 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
         model_window_bytes=model,
         mbit=steady_mbit(result),
         model_mbit=throughput_mbit(model, rtt_ms, rate_mbit),
-        rwnd_share=limited_share(source, "rwnd_limited_us"),
-        sndbuf_share=limited_share(source, "sndbuf_limited_us"),
+        rwnd_share=source.tcp_info["rwnd_limited_us"] / max(source.tcp_info["busy_time_us"], 1),
     )
 
 
@@ -153,15 +143,8 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
 
     start_bytes: int = column("SO_RCVBUF at the start", ",d")
     end_bytes: int = column("SO_RCVBUF at the end", ",d")
-
-    window_bytes = computed(
-        lambda case: max(sample.window_bytes for sample in case.samples),
-        "largest window (bytes)",
-        ",d",
-    )
-
+    window_bytes: int = column("largest window (bytes)", ",d")
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
-    samples: Sequence[Sample]
 
 
 Autotuning: TypeAlias = Result[Tuned]
@@ -215,6 +198,6 @@ def _tuned(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> T
         requested_bytes=request,
         start_bytes=result.sink.rcvbuf_granted_bytes,
         end_bytes=result.sink.rcvbuf_end_bytes,
+        window_bytes=max(sample["snd_wnd_bytes"] for sample in result.samples),
         mbit=steady_mbit(result),
-        samples=samples_of(result),
     )

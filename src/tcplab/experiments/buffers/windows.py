@@ -18,7 +18,7 @@ from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
-from tcplab.models import receive_buffer_grant, receive_window, send_buffer_grant
+from tcplab.models import receive_window
 
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
@@ -30,8 +30,6 @@ class Grant(Variant, heading="requested (bytes)"):
     requested_bytes: int | None  #: size given to setsockopt(), or None if it was not called
     sndbuf_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
     rcvbuf_bytes: int = column("SO_RCVBUF", ",d")
-    model_sndbuf_bytes: int | None
-    model_rcvbuf_bytes: int | None
     syn_window_bytes: int = column("window in the SYN-ACK", ",d")  #: never scaled
     window_scale: int = column("window scale", "d")
     largest_window_bytes: int = column("largest window (bytes)", ",d")  #: not counting the SYN-ACK
@@ -58,28 +56,21 @@ def measure_grants(
         MOST_BYTES,
         None,
     ),
-    transfer_bytes: Annotated[int, Between(1, 100_000_000, "bytes")] = 1_000_000,
 ) -> Result[Grant]:
     """Request buffers of several sizes, and measure the granted sizes and the windows.
 
     Args:
         requests: sizes of SO_SNDBUF and SO_RCVBUF to request; auto leaves both to the kernel
-        transfer_bytes: bytes of each transfer, but at most 5000 for a request below 4096
     """
-    rmem_max, wmem_max = core_limit("rmem_max"), core_limit("wmem_max")
+    limits = {f"{name}_bytes": core_limit(name) for name in ("rmem_max", "wmem_max")}
     with Lab(rtt_ms=2) as lab:
-        measured = [
-            _grant(lab, request, transfer_bytes, rmem_max, wmem_max) for request in requests
-        ]
-        limits = {"rmem_max_bytes": rmem_max, "wmem_max_bytes": wmem_max}
+        measured = [_grant(lab, request) for request in requests]
         return Result(measured, provenance(lab, **limits))
 
 
-def _grant(
-    lab: Lab, request: int | None, transfer_bytes: int, rmem_max: int, wmem_max: int
-) -> Grant:
+def _grant(lab: Lab, request: int | None) -> Grant:
     # With a window of one small packet, a large transfer would take too long.
-    size = transfer_bytes if request is None or request >= 4096 else min(transfer_bytes, 5000)
+    size = 1_000_000 if request is None or request >= 4096 else 5000
     with lab.client.capture() as capture, connection(lab, before=request) as (sender, receiver):
         if request is not None:
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, request)
@@ -95,15 +86,13 @@ def _grant(
         rcvbuf_end,
         autotuned=request is None,
         tcp_rmem_max_bytes=tcp_rmem_max,
-        rmem_max_bytes=rmem_max,
+        rmem_max_bytes=core_limit("rmem_max"),
         kernel=kernel_version(),
     )
     return Grant(
         requested_bytes=request,
         sndbuf_bytes=sndbuf,
         rcvbuf_bytes=rcvbuf,
-        model_sndbuf_bytes=request and send_buffer_grant(request, wmem_max),
-        model_rcvbuf_bytes=request and receive_buffer_grant(request, rmem_max),
         syn_window_bytes=int(syn_ack["window"]),
         window_scale=int(syn_ack["wscale"]),
         largest_window_bytes=largest,
@@ -127,7 +116,6 @@ class Ordered(Variant, key=("before", "after")):
     after: int | None = column("after accept()", ",d")
     window_scale: int = column("window scale", "d")
     rcvbuf_bytes: int = column("SO_RCVBUF at the end", ",d")
-    syn_window_bytes: int
     largest_window_bytes: int = column("largest window (bytes)", ",d")  #: not counting the SYN-ACK
     mbit: float = column("Mbit/s", ".1f")
     retransmissions: int = column("retransmissions", "d")
@@ -147,9 +135,6 @@ def measure_order(
         (262_144, 4096),
     ),
     rtt_ms: Annotated[RttMs, Between(1, 500, "ms")] = 20,
-    transfer_bytes: Annotated[
-        int, Between(1, 100_000_000, "bytes"), "bytes per transfer"
-    ] = 2_000_000,
 ) -> Result[Ordered]:
     """Set SO_RCVBUF before listen() or after accept(), and measure which setting counts.
 
@@ -162,13 +147,13 @@ def measure_order(
     for size in (size for pair in sizes for size in pair if size is not None):
         whole("sizes", size, 1, MOST_BYTES, unit=" bytes")
     with Lab(rtt_ms=rtt_ms) as lab:
-        measured = [_ordered(lab, before, after, transfer_bytes) for before, after in sizes]
+        measured = [_ordered(lab, before, after) for before, after in sizes]
         return Result(measured, provenance(lab, rmem_max_bytes=core_limit("rmem_max")))
 
 
-def _ordered(lab: Lab, before: int | None, after: int | None, transfer_bytes: int) -> Ordered:
+def _ordered(lab: Lab, before: int | None, after: int | None) -> Ordered:
     # With a buffer of 8 KiB or less, few packets pass per round trip, so less data is sent.
-    size = transfer_bytes if min(before or 65_536, after or 65_536) > 8192 else transfer_bytes // 20
+    size = 2_000_000 if min(before or 65_536, after or 65_536) > 8192 else 100_000
     with (
         lab.client.capture() as capture,
         connection(lab, before=before, after=after) as (sender, receiver),
@@ -185,7 +170,6 @@ def _ordered(lab: Lab, before: int | None, after: int | None, transfer_bytes: in
         before=before,
         after=after,
         rcvbuf_bytes=granted,
-        syn_window_bytes=int(syn_ack["window"]),
         window_scale=int(syn_ack["wscale"]),
         largest_window_bytes=largest,
         mbit=total * 8 / seconds / 1e6,
