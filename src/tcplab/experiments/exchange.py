@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import (
@@ -24,7 +24,7 @@ from tcplab.experiments.mode import at_network
 from tcplab.experiments.quantities import Variant, plain_fields
 from tcplab.lab import Lab, Loopback, Network
 from tcplab.lab.scratch import temporary_folder
-from tcplab.programs import SocketOptions, TcpInfo, read_log
+from tcplab.programs import Event, SocketOptions, TcpInfo, read_log
 from tcplab.timeline import Exchange, Timeline
 
 if TYPE_CHECKING:
@@ -136,6 +136,31 @@ def both_ends(network: Network) -> Iterator[dict[str, Any]]:
     with near, far:
         recorded["segments"], recorded["peer_segments"] = near.segments, far.segments
         recorded["drops"] = (near.drops or 0) + (far.drops or 0)
+
+
+def times_of_messages_ms(log: Iterable[Event], end: str) -> list[float]:
+    """Return the ms from the first call of each message to the event `end` that completes it."""
+    times: list[float] = []
+    start_ns: int | None = None
+    for event in log:
+        if start_ns is None:
+            start_ns = event.time_ns
+        if event.name == end:
+            times.append((event.time_ns - start_ns) / 1e6)
+            start_ns = None
+    return times
+
+
+def sizes_by_message(
+    sizes: Iterable[int], message_bytes: int, messages: int
+) -> list[tuple[int, ...]]:
+    """Return the segments of each message. A segment belongs to the message of its first byte."""
+    by_message: list[tuple[int, ...]] = [()] * messages
+    sent_bytes = 0
+    for size in sizes:
+        by_message[sent_bytes // message_bytes] += (size,)
+        sent_bytes += size
+    return by_message
 
 
 def segments_of(capture: Capture) -> SegmentArray:

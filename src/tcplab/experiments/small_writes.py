@@ -20,6 +20,8 @@ from tcplab.experiments.exchange import (
     exchange_network,
     exchange_on_loopback,
     record_exchange,
+    sizes_by_message,
+    times_of_messages_ms,
 )
 from tcplab.lab import Network
 from tcplab.programs import QuickAck, SmallWritesMode, SmallWritesResult
@@ -83,32 +85,15 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
         return int(self.exchange.segments.data("client")["is_retransmission"].sum())
 
     def segments_per_message(self) -> list[int] | None:
-        """Return the number of data segments of each message, or None without a recording.
-
-        A segment belongs to the message of its first byte.
-        """
-        sizes = self.data_segment_sizes
-        if sizes is None:
+        """Return the number of data segments of each message, or None without a recording."""
+        if (sizes := self.data_segment_sizes) is None:
             return None
-        counts = [0] * self.result.messages
-        message_bytes = self.result.bytes // self.result.messages
-        sent_bytes = 0
-        for size in sizes:
-            counts[sent_bytes // message_bytes] += 1
-            sent_bytes += size
-        return counts
+        messages = self.result.messages
+        return list(map(len, sizes_by_message(sizes, self.result.bytes // messages, messages)))
 
     def message_ms(self) -> list[float]:
         """Return the ms from the first write of each message to its reply."""
-        times: list[float] = []
-        start_ns: int | None = None
-        for event in self.exchange.log or ():
-            if event.name == "reply" and start_ns is not None:
-                times.append((event.time_ns - start_ns) / 1e6)
-                start_ns = None
-            elif start_ns is None:
-                start_ns = event.time_ns
-        return times
+        return times_of_messages_ms(self.exchange.log or (), "reply")
 
 
 class SmallWrites(Result[SmallWritesVariant]):

@@ -36,7 +36,7 @@ def cork_scenarios(result: Scenarios) -> Picture:
 
 
 def _scenarios_finding(result: Scenarios) -> tuple[str, str]:
-    pairs = [(variant, segment) for variant in result.variants for segment in variant.segments()]
+    pairs = [(variant, segment) for variant in result.variants for segment in variant.sent()]
     late = [pair for pair in pairs if pair[1].reason is Reason.CORK_TIMEOUT]
     note = f"{count(len(pairs), 'segment')} of {count(len(result.variants), 'script')}"
     if not late:
@@ -49,8 +49,8 @@ def _scenarios_finding(result: Scenarios) -> tuple[str, str]:
 def _waits(axes: Axes, scenario: Scenario, row: int) -> list[float]:
     """Draw the segments' departures, with a bar for each wait; return the departure times in ms."""
     left_ms = []
-    start_ns = scenario.played.start_ns
-    segments = scenario.segments()
+    start_ns = scenario.start_ns
+    segments = scenario.sent()
     for number, segment in enumerate(segments):
         end = (segment.time_ns - start_ns) / 1e6
         begin = end - (segment.waited_ms or 0)

@@ -6,19 +6,19 @@ import os
 import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, computed, derived, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
+from tcplab.experiments.exchange import sizes_by_message, times_of_messages_ms
 from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.small_writes import PUBLISHED_MS_PER_MESSAGE
 from tcplab.lab import Lab
 from tcplab.models import message_calls
+from tcplab.programs import PatternResult
 from tcplab.tables import run_lengths
-
-if TYPE_CHECKING:
-    from tcplab.timeline import Timeline
+from tcplab.timeline import Exchange
 
 SendMode = Literal[
     "default", "no_delay", "cork", "msg_more", "writev", "cork+no_delay", "forgotten"
@@ -27,38 +27,23 @@ SendMode = Literal[
 MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
 
 PUBLISHED_WRITES_BYTES: Final = (2,) * 15
+#: Calls and events that do not belong to a message. "delay" clears TCP_NODELAY.
+_SET_UP: Final = ("nodelay", "delay", "shutdown")
 
 
-class Message(Variant, heading="method"):
+class Message(Played, Variant, heading="method"):
     """Messages that were sent in one mode."""
 
     mode: SendMode
     writes_bytes: tuple[int, ...]  #: sizes of the writes of each message
     messages: int
-    played: Played
-    message_ms: tuple[float, ...]  #: time from the first call of each message to its reply
+    exchange: Exchange[PatternResult]
 
-    def message_sizes(self) -> list[tuple[int, ...]]:
-        """Return the payload sizes of each message's segments.
-
-        A segment belongs to the message of its first byte.
-        """
-        sizes: list[list[int]] = [[] for _ in range(self.messages)]
-        sent = 0
-        for size in self.played.sizes:
-            sizes[sent // sum(self.writes_bytes)].append(size)
-            sent += size
-        return list(map(tuple, sizes))
-
-    def usual_sizes(self) -> tuple[int, ...]:
-        """Return the segment sizes of the most common kind of message."""
-        return statistics.mode(self.message_sizes())
-
-    def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs on one clock, with the reason for each wait."""
-        return self.played.timeline()
-
-    ms_per_message = computed(lambda case: statistics.median(case.message_ms), "ms/message", ".3f")
+    @derived("ms/message", ".3f")
+    def ms_per_message(self) -> float:
+        """The median time from the first call of a message to its reply."""
+        log = [event for event in self.exchange.log or () if event.name not in _SET_UP]
+        return statistics.median(times_of_messages_ms(log, "read"))
 
     @derived()
     def published_ms_per_message(self) -> float | None:
@@ -67,12 +52,23 @@ class Message(Variant, heading="method"):
 
     @derived("segments/message", "g")
     def data_segments_per_message(self) -> float:
-        return statistics.median(len(sizes) for sizes in self.message_sizes())
+        return statistics.median(map(len, self.message_sizes()))
 
-    sizes = computed(lambda case: run_lengths(case.usual_sizes()), "segment sizes (bytes)")
+    @derived("segment sizes (bytes)", show=run_lengths)
+    def usual_sizes(self) -> tuple[int, ...]:
+        return statistics.mode(self.message_sizes())
+
     calls_per_message = computed(
-        lambda case: case.played.calls // case.messages, "calls/message", "d"
+        lambda case: (
+            sum(call["call"] not in _SET_UP for call in case.exchange.result.calls) // case.messages
+        ),
+        "calls/message",
+        "d",
     )
+
+    def message_sizes(self) -> list[tuple[int, ...]]:
+        """Return the payload sizes of each message's segments."""
+        return sizes_by_message(self.sizes, sum(self.writes_bytes), self.messages)
 
 
 Cork: TypeAlias = Result[Message]
@@ -108,17 +104,8 @@ def measure(
 def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int) -> Message:
     first = f"{1000 * SETTLE_MS}:nodelay={int('no_delay' in mode)}"
     script = " ".join([first, *[_message_script(mode, writes_bytes)] * messages])
-    (played,) = play(lab, [script], reply=(sum(writes_bytes), 2))
-    times, start_ns = [], None
-    for event in played.log:
-        if event.name in ("nodelay", "delay"):
-            continue
-        if event.name == "read" and start_ns is not None:
-            times.append((event.time_ns - start_ns) / 1e6)
-            start_ns = None
-        elif start_ns is None:
-            start_ns = event.time_ns
-    return Message(mode, writes_bytes, messages, played, tuple(times))
+    (exchange,) = play(lab, [script], reply=(sum(writes_bytes), 2))
+    return Message(mode, writes_bytes, messages, exchange)
 
 
 def _message_script(mode: SendMode, writes_bytes: tuple[int, ...]) -> str:

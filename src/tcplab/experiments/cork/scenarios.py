@@ -4,56 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, cast
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Variant, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
 from tcplab.experiments.parameters import RttMs
 from tcplab.lab import Lab
 from tcplab.models import Call, NetworkPath, Reason, simulate
 from tcplab.models.conversation import Kind
+from tcplab.programs import PatternResult
 from tcplab.tables import Column
+from tcplab.timeline import Exchange, Segment
 
-if TYPE_CHECKING:
-    from tcplab.timeline import Segment, Timeline
-
-#: All scripts are played again if the last call of one was at least this many ms early or late.
-_LATE_MS: Final = 5
-_ATTEMPTS: Final = 4
+_SETTLED: Final = Call("nodelay", 0, SETTLE_MS)
 
 
-class Waited(Variant, key=("rtt_ms", "call")):
-    """A single write, and how long its data waited."""
+class Waited(Variant, label="{0.rtt_ms:g} ms"):
+    """A write of 100 bytes that a cork or MSG_MORE holds until its segment leaves."""
 
-    rtt_ms: float
-    call: str  #: the call that held the data, "cork" or "MSG_MORE"
-    waited_ms: float  #: time from the write until its segment left
-    model_ms: float  #: retransmission timeout, rounded to the kernel's tick
+    rtt_ms: float = column("RTT (ms)", "g")
+    cork_ms: float = column("held by cork (ms)", ".0f")
+    more_ms: float = column("held by MSG_MORE (ms)", ".0f")
+    #: retransmission timeout, rounded to the kernel's tick
+    model_ms: float = column("model (ms)", ".0f")
+    manual_ms: int = column("tcp(7) (ms)", "d", is_setting=True, default=200)
 
 
-class Forgotten(Result[Waited]):
-    """Single writes of 100 bytes that a cork or MSG_MORE holds, for several round-trip times."""
-
-    columns: ClassVar[Sequence[Column]] = (
-        Column("rtt_ms", "RTT (ms)", "g"),
-        Column("cork_ms", "held by cork (ms)", ".0f"),
-        Column("more_ms", "held by MSG_MORE (ms)", ".0f"),
-        Column("model_ms", "model (ms)", ".0f"),
-        Column("manual_ms", "tcp(7) (ms)", "d", is_setting=True),
-    )
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per round-trip time."""
-        rows: dict[float, dict[str, Any]] = {}
-        for case in self.variants:
-            row = rows.setdefault(
-                case.rtt_ms,
-                {"variant": f"{case.rtt_ms:g} ms", "rtt_ms": case.rtt_ms, "manual_ms": 200},
-            )
-            row["cork_ms" if case.call == "cork" else "more_ms"] = case.waited_ms
-            row["model_ms"] = case.model_ms
-        return list(rows.values())
+Forgotten: TypeAlias = Result[Waited]
 
 
 @experiment("forgotten-cork")
@@ -66,26 +44,20 @@ def measure_forgotten(
     ),
 ) -> Forgotten:
     """Measure how long a cork that is never removed holds data, and how long MSG_MORE does."""
+    end = Call("quickack", 1, 700 + 3 * max(rtts_ms))
+    scripts = [_script(Call("cork", 1), Call("write", 100), end), _script(Call("more", 100), end)]
     waits = []
     with Lab(rtt_ms=rtts_ms[0]) as lab:
         for rtt_ms in rtts_ms:
             lab.link.update(rtt_ms=rtt_ms)
-            pauses = (Call("nodelay", 0, SETTLE_MS), Call("quickack", 1, 700 + 3 * rtt_ms))
-            scripts = {
-                "cork": (pauses[0], Call("cork", 1), Call("write", 100), pauses[1]),
-                "MSG_MORE": (pauses[0], Call("more", 100), pauses[1]),
-            }
-            played = play(lab, [script_words(calls) for calls in scripts.values()])
-            for (call, calls), run in zip(scripts.items(), played, strict=True):
-                waits.append(_waited(rtt_ms, call, calls, run))
-        return Forgotten(waits, provenance(lab))
+            corked, more = (Scenario("", exchange) for exchange in play(lab, scripts))
+            (model,) = simulate((_SETTLED, Call("more", 100)), NetworkPath(rtt_ms=rtt_ms)).data
+            waits.append(Waited(rtt_ms, corked.left_ms[0], more.left_ms[0], model.waited_ms))
+        return Result(waits, provenance(lab))
 
 
-def _waited(rtt_ms: float, call: str, calls: Sequence[Call], played: Played) -> Waited:
-    wrote_ns = next(event.time_ns for event in played.log if event.name in ("write", "more"))
-    left_ns = played.data.first_time_ns
-    (expected,) = simulate(calls, NetworkPath(rtt_ms=rtt_ms)).data
-    return Waited(rtt_ms, call, (left_ns - wrote_ns) / 1e6, expected.waited_ms)
+def _script(*calls: Call) -> str:
+    return script_words([_SETTLED, *calls])
 
 
 #: Each script answers a question that tcp(7) or an article on TCP_CORK raises.
@@ -128,28 +100,16 @@ def parse_script(script: str) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-class Scenario(Variant):
+class Scenario(Played, Variant):
     """A script of calls, and the segments that left when it was played."""
 
     script: str
-    played: Played
-    model: tuple[tuple[int, str], ...]  #: (bytes, reason) of the segments that the model predicts
+    exchange: Exchange[PatternResult]
 
-    @property
-    def late_ms(self) -> float:
-        """Time in ms between the last call and its planned moment, due to a busy machine."""
-        log = self.played.log
-        planned_ms = sum(call.delay_ms for call in parse_script(self.script))
-        return abs((log[-1].time_ns - log[0].time_ns) / 1e6 - planned_ms)
-
-    def segments(self) -> list[Segment]:
+    def sent(self) -> list[Segment]:
         """Return the segments with their reasons in order, without retransmissions."""
         segments = self.timeline().segments
         return [segment for segment in segments if segment.reason != Reason.RETRANSMISSION]
-
-    def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs on one clock, with the reason for each wait."""
-        return self.played.timeline()
 
 
 class Scenarios(Result[Scenario]):
@@ -169,12 +129,12 @@ class Scenarios(Result[Scenario]):
             {
                 "variant": case.script if index == 0 else "",
                 "bytes": segment.payload_bytes,
-                "left_ms": (segment.time_ns - case.played.start_ns) / 1e6,
+                "left_ms": (segment.time_ns - case.start_ns) / 1e6,
                 "waited_for": segment.held_by.reason.words if segment.held_by else None,
                 "reason": segment.reason.words,
             }
             for case in self.variants
-            for index, segment in enumerate(case.segments())
+            for index, segment in enumerate(case.sent())
         ]
 
 
@@ -184,33 +144,11 @@ def measure_scenarios(
 ) -> Scenarios:
     """Play scripts of calls around a cork, and show when and why each segment leaves.
 
-    If a busy machine shifts a call, all scripts are played again, at most four times in all. The
-    attempt closest to the planned times is kept (calls_late_ms in the provenance).
-
     Args:
         scripts: calls of one connection, such as "cork on, write 100, wait 40, cork off"
     """
-    settle, end = Call("nodelay", 0, SETTLE_MS), Call("quickack", 1, 500 + 3 * rtt_ms)
-    calls = [(settle, *parse_script(script), end) for script in scripts]
-    best: list[Scenario] = []
-    attempts = 0
+    end = Call("quickack", 1, 500 + 3 * rtt_ms)
+    words = [_script(*parse_script(script), end) for script in scripts]
     with Lab(rtt_ms=rtt_ms) as lab:
-        while attempts < _ATTEMPTS and (not best or _lateness_ms(best) >= _LATE_MS):
-            attempts += 1
-            played = play(lab, list(map(script_words, calls)))
-            attempt = [
-                Scenario(script, run, _model(script_calls, rtt_ms))
-                for script, script_calls, run in zip(scripts, calls, played, strict=True)
-            ]
-            best = min(best or attempt, attempt, key=_lateness_ms)
-        details = {"attempts": attempts, "calls_late_ms": _lateness_ms(best)}
-        return Scenarios(best, provenance(lab, **details))
-
-
-def _lateness_ms(scenarios: Sequence[Scenario]) -> float:
-    return max(scenario.late_ms for scenario in scenarios)
-
-
-def _model(calls: Sequence[Call], rtt_ms: float) -> tuple[tuple[int, str], ...]:
-    data = simulate(calls, NetworkPath(rtt_ms=rtt_ms)).data
-    return tuple((segment.payload_bytes, str(segment.reason)) for segment in data)
+        played = list(map(Scenario, scripts, play(lab, words)))
+        return Scenarios(played, provenance(lab))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tcplab.experiments.exchange import Exchanged, segments_of
 from tcplab.lab import Lab
 from tcplab.models import Call
 from tcplab.programs import (
-    Event,
     PatternResult,
     RunOptions,
     SocketOptions,
@@ -27,34 +25,25 @@ if TYPE_CHECKING:
 SETTLE_MS: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
 class Played(Exchanged):
-    """The record of one script of calls."""
-
-    calls: int  #: number of system calls other than shutdown()
-    exchange: Exchange[PatternResult]
-
-    @property
-    def log(self) -> Sequence[Event]:
-        return self.exchange.log or ()
+    """Base class of variants that consist of one script of calls."""
 
     @property
     def start_ns(self) -> int:
         """The time of the first call other than a read."""
-        return next(event.time_ns for event in self.log if event.name != "read")
-
-    @property
-    def data(self) -> SegmentArray:
-        return self.exchange.captured.data("client", retransmissions=False)
+        return next(event.time_ns for event in self.exchange.log or () if event.name != "read")
 
     @property
     def sizes(self) -> list[int]:
-        sizes: list[int] = self.data["payload_bytes"].tolist()
+        sizes: list[int] = self.segments.data("client", retransmissions=False)[
+            "payload_bytes"
+        ].tolist()
         return sizes
 
     @property
     def left_ms(self) -> list[float]:
-        return [(int(time_ns) - self.start_ns) / 1e6 for time_ns in self.data["time_ns"]]
+        data = self.segments.data("client", retransmissions=False)
+        return [(int(time_ns) - self.start_ns) / 1e6 for time_ns in data["time_ns"]]
 
 
 def script_words(calls: Sequence[Call]) -> str:
@@ -62,7 +51,9 @@ def script_words(calls: Sequence[Call]) -> str:
     return " ".join(f"{round(call.delay_ms * 1e3)}:{call.kind}={call.value}" for call in calls)
 
 
-def play(lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None) -> list[Played]:
+def play(
+    lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None
+) -> list[Exchange[PatternResult]]:
     """Play scripts at the same time, each on its own connection.
 
     If `reply` is (n, size), the server sends `size` bytes after every n bytes that it reads.
@@ -78,7 +69,9 @@ def play(lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None)
     return [_played(lab, result, rows, peer_rows) for result in results]
 
 
-def _played(lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: SegmentArray) -> Played:
+def _played(
+    lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: SegmentArray
+) -> Exchange[PatternResult]:
     port = result.port
     near, far = rows.at_port(port), peer_rows.at_port(port)
     server_port = int(near["dst_port"][0])
@@ -93,6 +86,4 @@ def _played(lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: Segm
         mss_bytes=result.mss_bytes,
         nodelay=False,
     )
-    calls = sum(call["call"] != "shutdown" for call in result.calls)
-    exchange = Exchange(result, result.log, near, peer_segments=far, options=options, nodelay=False)
-    return Played(calls, exchange)
+    return Exchange(result, result.log, near, peer_segments=far, options=options, nodelay=False)
