@@ -7,16 +7,13 @@ by the rate. The data arrives half a round trip before the ACK.
 
 from __future__ import annotations
 
-import fcntl
 import socket
 import statistics
 import struct
-import termios
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, Variant, column, experiment
@@ -25,13 +22,14 @@ from tcplab.experiments.parameters import DurationS, RateMbit
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
+from tcplab.timeline.sockets import sampling
 
 Option = Literal["left to the kernel", "SO_SNDBUF", "TCP_NOTSENT_LOWAT"]
 
-_RECORD_BYTES: Final = 1024  # the time of the write, and padding
-_SAMPLE_S: Final = 0.05
+_RECORD: Final = "d1016x"  # the time of the write, and padding
+_RECORD_BYTES: Final = struct.calcsize(_RECORD)
+_SAMPLE_MS: Final = 50
 _TCP_NOTSENT_LOWAT: Final = 25  # linux/tcp.h
-_SIOCOUTQNSD: Final = 0x894B  # linux/sockios.h
 
 
 class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms"):
@@ -76,22 +74,26 @@ def measure(
 
 
 def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged:
-    arrived: list[tuple[float, float]] = []
-    held: list[tuple[int, int]] = []
     with connection(lab) as (sender, receiver):
         if option == "SO_SNDBUF":
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limit_bytes)
         elif option == "TCP_NOTSENT_LOWAT":
             sender.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, limit_bytes)
-        end_s = time.monotonic() + duration_s
-        with _writing(sender, end_s):
-            _read(receiver, sender, end_s - duration_s / 2, arrived, held)
+        half_s = time.monotonic() + duration_s / 2
+        writer = threading.Thread(target=_write, args=(sender, half_s + duration_s / 2))
+        with sampling(sender, _SAMPLE_MS) as samples:
+            writer.start()
+            arrived = [(at_s, age_ms) for at_s, age_ms in _arrivals(receiver) if at_s >= half_s]
+            writer.join()
     if not arrived:
         raise LabError("no record arrived in the second half of the run; run it for longer")
+    late = samples[len(samples) // 2 :]
+    unsent = statistics.median(info["notsent_bytes"] for info in late)
+    in_flight = statistics.median(
+        info["bytes_sent"] - info["bytes_retrans"] - info["bytes_acked"] for info in late
+    )
+    ages_ms = sorted(age_ms for _at_s, age_ms in arrived)
     took_s = arrived[-1][0] - arrived[0][0]
-    ages_ms = sorted(age_ms for _time, age_ms in arrived)
-    unsent = statistics.median(unsent for unsent, _flight in held)
-    in_flight = statistics.median(flight for _unsent, flight in held)
     mbit = 8 * _RECORD_BYTES * (len(arrived) - 1) / took_s / 1e6
     return Aged(
         option=option,
@@ -105,48 +107,19 @@ def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged
     )
 
 
-@contextmanager
-def _writing(sender: socket.socket, end_s: float) -> Iterator[None]:
-
-    def write() -> None:
-        while (now_s := time.monotonic()) < end_s:
-            sender.sendall(struct.pack("d", now_s).ljust(_RECORD_BYTES, b"."))
-        sender.shutdown(socket.SHUT_WR)
-
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    yield
-    thread.join()
+def _write(sender: socket.socket, end_s: float) -> None:
+    while (now_s := time.monotonic()) < end_s:
+        sender.sendall(struct.pack(_RECORD, now_s))
+    sender.shutdown(socket.SHUT_WR)
 
 
-def _read(
-    receiver: socket.socket,
-    sender: socket.socket,
-    from_s: float,
-    arrived: list[tuple[float, float]],
-    held: list[tuple[int, int]],
-) -> None:
-    """Read records until EOF.
-
-    Once the clock reaches `from_s`, append (time in s, age in ms) of each record to `arrived`, and
-    every _SAMPLE_S seconds the sender's numbers of bytes (unsent, in flight) to `held`.
-    """
-    rest, due_s = b"", from_s
+def _arrivals(receiver: socket.socket) -> Iterator[tuple[float, float]]:
+    """Read records until EOF; yield the time in s and the age in ms of each."""
+    rest = b""
     while data := receiver.recv(1 << 16):
         now_s = time.monotonic()
         rest += data
         whole = len(rest) // _RECORD_BYTES * _RECORD_BYTES
-        for at in range(0, whole, _RECORD_BYTES):
-            (written_s,) = struct.unpack_from("d", rest, at)
-            if now_s >= from_s:
-                arrived.append((now_s, 1e3 * (now_s - written_s)))
+        for (written_s,) in struct.iter_unpack(_RECORD, rest[:whole]):
+            yield now_s, 1e3 * (now_s - written_s)
         rest = rest[whole:]
-        if now_s >= due_s:
-            due_s = now_s + _SAMPLE_S
-            unsent, held_bytes = _asked(sender, _SIOCOUTQNSD), _asked(sender, termios.TIOCOUTQ)
-            held.append((unsent, max(held_bytes - unsent, 0)))
-
-
-def _asked(sender: Any, request: int) -> int:
-    (size,) = struct.unpack("i", fcntl.ioctl(sender, request, bytes(4)))
-    return int(size)

@@ -32,7 +32,7 @@ def assert_on_one_clock(run: Shared) -> None:
 
 def test_a_queue_fills_and_drops_and_a_managed_one_stays_short() -> None:
     result = bottleneck.measure_bufferbloat(
-        [300], aqms=["tail_drop", "codel", "codel+ecn"], duration_s=2, page_bytes=5000
+        [300], aqms=["tail_drop", "codel", "codel+ecn"], duration_s=2
     )
     full, dropping, marking = result.variants
     assert full.most_queue == 300

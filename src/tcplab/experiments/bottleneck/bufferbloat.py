@@ -11,8 +11,6 @@ import statistics
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
-import numpy as np
-
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
 from tcplab.experiments.parameters import DurationS, RateMbit, RttMs
@@ -50,8 +48,7 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="bottle
         "longest ping (ms)",
         ".0f",
     )
-    page_s = computed(lambda bloat: float(np.mean(bloat.run.page_s)), "mean page load (s)", ".2f")
-    page_sd_s = computed(lambda bloat: float(np.std(bloat.run.page_s)), "std dev (s)", ".2f")
+    page_s = computed(lambda bloat: statistics.fmean(bloat.run.page_s), "mean page load (s)", ".2f")
     pages = computed(lambda bloat: len(bloat.run.pages), "page loads", "d")
 
     @property
@@ -71,7 +68,6 @@ def measure_bufferbloat(
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 10.0,
     rtt_ms: Annotated[RttMs, Between(0, 500, "ms")] = 4.0,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 20.0,
-    page_bytes: Annotated[int, Between(1, 10_000_000, "bytes"), "size of the page"] = 100_000,
 ) -> Bufferbloat:
     """Measure bufferbloat, with a transfer, pings and a web page in queues of several lengths.
 
@@ -85,5 +81,5 @@ def measure_bufferbloat(
         aqm, _plus, marks = manager.partition("+")
         queue = {"queue_packets": packets, "aqm": aqm, "ecn": bool(marks)}
         cases.append((queue | {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit}, [name]))
-    runs, origin = share_each("bufferbloat", duration_s, cases, page_bytes=page_bytes, probes=True)
+    runs, origin = share_each("bufferbloat", duration_s, cases, bystander=True)
     return Result([Bloat(*key, run) for key, run in zip(keys, runs, strict=True)], origin)

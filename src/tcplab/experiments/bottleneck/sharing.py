@@ -2,7 +2,7 @@
 
 The congestion window and the round-trip time come from each sender's TCP_INFO. The queue and its
 drops come from the link, which records every packet. At the same time, the first client can send
-probes (UDP datagrams that are echoed, like pings), and the server can fetch a small page from it.
+probes (UDP datagrams that are echoed, like pings) and small pages over new connections.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import socket
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -23,7 +23,7 @@ import numpy as np
 from tcplab.capture import queue_events
 from tcplab.errors import LabError
 from tcplab.experiments.progress import in_labs
-from tcplab.experiments.sockets import MSS_BYTES
+from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
 from tcplab.lab import Host, Lab, Pair
 from tcplab.programs import RunOptions, SinkOptions, TcpBulkResult, tcp_bulk
 
@@ -34,7 +34,8 @@ Congestion = Literal["cubic", "reno", "bbr"]
 SAMPLES: Final = 500
 _LEAST_MS: Final = 20.0
 PROBE_S: Final = 0.1  #: time between two probes
-PAGE_S: Final = 5 / 3  #: time between the starts of fetches
+PAGE_S: Final = 5 / 3  #: time between the starts of two pages
+PAGE_BYTES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Shared:
     drops_s: Sequence[float]
     marks_s: Sequence[float]  #: times at which ECN-marked packets left the link
     probes: Sequence[tuple[float, float]]  #: (time of sending, ms until the echo) of echoed probes
-    pages: Sequence[tuple[float, float]]  #: (start, duration in s) of each complete fetch
+    pages: Sequence[tuple[float, float]]  #: (start, duration in s) of each complete page
 
     @property
     def median_queue(self) -> float:
@@ -119,22 +120,16 @@ class Shared:
 
     @property
     def page_s(self) -> list[float]:
-        """The duration of each complete fetch in s, or a single NaN if there was none."""
+        """The duration of each complete page in s, or a single NaN if there was none."""
         return [took_s for _start, took_s in self.pages] or [float("nan")]
 
 
 def share(
-    lab: Lab,
-    congestions: Sequence[str],
-    duration_s: float,
-    *,
-    page_bytes: int = 0,
-    probes: bool = False,
+    lab: Lab, congestions: Sequence[str], duration_s: float, *, bystander: bool = False
 ) -> Shared:
     """Send data from all clients to the server at the same time, and record the bottleneck.
 
-    If `page_bytes` is not 0, the server keeps fetching a page of this size from the first client,
-    over the same bottleneck. With `probes`, the first client sends a probe every 0.1 s.
+    With `bystander`, the first client also sends probes and pages.
     """
     page_times: list[tuple[float, float]] = []
     probe_times: list[tuple[float, float]] = []
@@ -146,10 +141,8 @@ def share(
             threads.submit(_transfer, lab, host, congestion, duration_s)
             for host, congestion in zip(lab.clients, congestions, strict=True)
         ]
-        if page_bytes:
-            server = stack.enter_context(_page_server(lab.client, page_bytes))
-            threads.submit(_fetch_pages, lab.server, server, stop, began_ns, page_times)
-        if probes:
+        if bystander:
+            threads.submit(_load_pages, lab, stop, began_ns, page_times)
             threads.submit(_send_probes, lab, stop, began_ns, probe_times)
         try:
             results = [transfer.result() for transfer in running]
@@ -177,7 +170,8 @@ def share_each(
     name: str,
     duration_s: float,
     cases: Sequence[tuple[Mapping[str, Any], Sequence[str]]],
-    **options: Any,
+    *,
+    bystander: bool = False,
 ) -> tuple[list[Shared], dict[str, Any]]:
     """Call :func:`share` for all cases at the same time, each in its own laboratory.
 
@@ -189,7 +183,7 @@ def share_each(
         duration_s,
         cases,
         lambda case: {**case[0], "congestion": case[1][0]},
-        lambda lab, case: share(lab, case[1], duration_s, **options),
+        lambda lab, case: share(lab, case[1], duration_s, bystander=bystander),
     )
     return shared, max(origins, key=lambda origin: float(origin["wire_late_p99_ms"]))
 
@@ -292,50 +286,15 @@ def _send_probes(
                 times.append((_seconds(sent_ns - began_ns), took_ms))
 
 
-@contextmanager
-def _page_server(host: Host, page_bytes: int) -> Iterator[tuple[str, int]]:
-    page = bytes(page_bytes)
-    stopped = threading.Event()
-
-    def serve(listener: socket.socket) -> None:
-        while not stopped.is_set():
-            try:
-                connection, _address = listener.accept()
-                with connection:
-                    connection.recv(4096)
-                    connection.sendall(page)
-            except OSError:  # the listener was shut down, or the client gave up
-                continue
-
-    with host.socket() as listener:
-        listener.bind((host.address, 0))
-        listener.listen()
-        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
-        thread.start()
-        try:
-            yield listener.getsockname()
-        finally:
-            stopped.set()
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
-
-
-def _fetch_pages(
-    host: Host,
-    server: tuple[str, int],
-    stop: threading.Event,
-    began_ns: int,
-    times: list[tuple[float, float]],
+def _load_pages(
+    lab: Lab, stop: threading.Event, began_ns: int, times: list[tuple[float, float]]
 ) -> None:
     due_s = time.monotonic() + PAGE_S
     while not stop.wait(max(due_s - time.monotonic(), 0)):
         due_s += PAGE_S
         start_ns = time.time_ns()
-        with host.socket() as fetch:
-            fetch.settimeout(30)
-            fetch.connect(server)
-            fetch.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            while fetch.recv(1 << 16):
-                pass
+        with connection(lab) as (sender, receiver), sending(sender, PAGE_BYTES):
+            read_all(receiver)
+            took_ns = time.time_ns() - start_ns
         if not stop.is_set():
-            times.append((_seconds(start_ns - began_ns), _seconds(time.time_ns() - start_ns)))
+            times.append((_seconds(start_ns - began_ns), _seconds(took_ns)))
