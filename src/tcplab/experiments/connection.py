@@ -1,33 +1,30 @@
-"""Watch a short connection with scapy, and record it at both hosts."""
+"""Record a short connection at both hosts."""
 
 from __future__ import annotations
 
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.exchange import Exchanged
 from tcplab.experiments.parameters import RttMs
+from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
 from tcplab.programs import Event
+from tcplab.segments import FROM_CLIENT, flag_names
 from tcplab.tables import Column
 from tcplab.timeline import Exchange
 from tcplab.timeline.sockets import read_tcp_info
-
-if TYPE_CHECKING:
-    from scapy.packet import Packet
-
 
 QUESTION: Final = b"hello"
 
 
 @dataclass(frozen=True, slots=True)
 class Connection(Exchanged):
-    """A short connection, recorded by scapy and by the recorders of both hosts."""
+    """A short connection, recorded at both hosts."""
 
     columns: ClassVar[Sequence[Column]] = (
         Column("time_ms", "time (ms)", ".2f"),
@@ -39,17 +36,11 @@ class Connection(Exchanged):
         Column("frame_bytes", "frame (bytes)", "d"),
     )
 
-    lines: Sequence[str]  #: one line from :func:`describe` per packet at the client
-    dissected: str  #: all fields of the first packet, from scapy's ``show()``
-    sniffed: int  #: number of packets that scapy received
-    sniff_drops: int  #: number of packets that scapy missed
     exchange: Exchange[None]
     provenance: Mapping[str, Any]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per packet on the client's interface, with the time since the first."""
-        from tcplab.segments import FROM_CLIENT, flag_names
-
         start_ns = self.segments.first_time_ns
         return [
             {
@@ -65,58 +56,31 @@ class Connection(Exchanged):
         ]
 
 
-def converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:
+@experiment("connection")
+def measure(rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0) -> Connection:
+    """Record a connection that carries ten bytes, packet by packet."""
+    with Lab(rtt_ms=rtt_ms) as lab:
+        with lab.client.capture() as near, lab.server.capture() as far:
+            log, info = _converse(lab)
+        with near, far:
+            exchange = Exchange(
+                None, log, near.segments, None, far.segments, tcp_info=info, nodelay=False
+            )
+            return Connection(exchange, provenance(lab))
+
+
+def _converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:
     """Send a question and read the answer; return the client's log and its TCP_INFO."""
     log: list[Event] = []
-    with lab.server.socket() as listener, lab.client.socket() as client:
-        listener.bind((lab.server.address, 9000))
-        listener.listen()
-        client.connect((lab.server.address, 9000))
+    with connection(lab) as (client, server):
         log.append(Event(time.time_ns(), "write", len(QUESTION)))
         client.sendall(QUESTION)
-        server, _ = listener.accept()
-        with server:
-            server.sendall(server.recv(100).upper())
-            answer = client.recv(100)
-            log.append(Event(time.time_ns(), "reply", len(answer)))
-            info = read_tcp_info(client)
-            client.shutdown(socket.SHUT_WR)
-            server.recv(100)
+        server.sendall(server.recv(100).upper())
+        answer = client.recv(100)
+        log.append(Event(time.time_ns(), "reply", len(answer)))
+        info = read_tcp_info(client)
+        client.shutdown(socket.SHUT_WR)
+        server.recv(100)
+        server.close()
         client.recv(100)
     return log, info
-
-
-def describe(packet: Packet) -> str:
-    """Return the most important fields of a TCP segment on one line."""
-    ip, tcp = packet["IP"], packet["TCP"]
-    line = f"{ip.src}:{tcp.sport} > {ip.dst}:{tcp.dport}  {tcp.flags!s:2}"
-    line += f"  seq {tcp.seq}  ack {tcp.ack}  window {tcp.window}"
-    return f"{line}  {len(tcp.payload)} bytes: {bytes(tcp.payload)!r}" if tcp.payload else line
-
-
-@experiment("connection")
-def measure(
-    rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0, network: Lab | None = None
-) -> Connection:
-    """Record a connection that carries ten bytes, packet by packet."""
-    with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
-        lines: list[str] = []
-        with (
-            lab.client.capture(snaplen=2048) as near,
-            lab.server.capture() as far,
-            lab.client.sniff(prn=lambda packet: lines.append(describe(packet))) as live,
-        ):
-            log, info = converse(lab)
-            # The ACK of the server's FIN is still in flight at this moment.
-            time.sleep((rtt_ms + 20) / 1e3)
-        with near, far:
-            return Connection(
-                lines=lines,
-                dissected=str(near.packets()[0].show(dump=True)),
-                sniffed=live.received,
-                sniff_drops=live.drops,
-                exchange=Exchange(
-                    None, log, near.segments, None, far.segments, tcp_info=info, nodelay=False
-                ),
-                provenance=provenance(lab, snaplen=2048),
-            )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from functools import cache
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, column, computed, derived, experiment, provenance
@@ -55,11 +54,6 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
         "g",
     )
 
-    @derived()
-    def model_quotes_per_s(self) -> float | None:
-        return model_per_s(self.mode, self.server, self.result.batch)
-
-    exchanges = computed(lambda case: len(case.exchange_ms()))
     median_exchange_ms = computed(
         lambda case: statistics.median(case.exchange_ms()), "exchange (ms)", ".3f"
     )
@@ -98,7 +92,6 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
 Quotes: TypeAlias = Result[QuotesVariant]
 
 
-@cache
 def model_per_s(mode: QuoteMode, server: Server, batch: int = 1) -> float | None:
     """Return the quotes per second that a timer allows, or None if the CPU is the limit."""
     several = batch if mode.endswith("batch") else 1

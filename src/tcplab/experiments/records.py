@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, column, computed, derived, experiment, provenance
@@ -26,7 +25,6 @@ from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import RecordsResult
 from tcplab.programs import records as run_program
-from tcplab.timeline import Timeline
 
 RecordMode = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
 Receiver = Literal["linux", "delaying"]
@@ -52,11 +50,6 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
     def published_records_per_s(self) -> float | None:
         return _PUBLISHED_PER_S if self.key == ("unbuffered", "delaying") else None
 
-    @derived()
-    def model_records_per_s(self) -> float | None:
-        return model_per_s(self.mode, self.receiver)
-
-    median_send_us = computed(lambda case: case.result.send_us.median)
     longest_send_us = computed(lambda case: case.result.send_us.max, "longest send (µs)", ",.0f")
     records = computed(lambda case: case.result.records, "records", ",d")
     sends = computed(lambda case: case.result.sends, "sends", ",d")
@@ -64,7 +57,6 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
     segments_per_record = computed(
         lambda case: case.data_segments / case.result.records, "segments/record", ".3g"
     )
-    bytes_per_segment = computed(lambda case: case.result.bytes / case.data_segments)
 
     def send_ms(self) -> list[float]:
         """Return the ms from each send to its ACK, in order, or [] for a buffered mode."""
@@ -72,20 +64,10 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
         pairs = zip(log[::2], log[1::2], strict=True)
         return [(acked.time_ns - sent.time_ns) / 1e6 for sent, acked in pairs]
 
-    def timeline(self) -> Timeline:
-        """Return writes, segments and ACKs on one clock, with the reason for each wait."""
-        if self.exchange.segments is None:
-            raise ValueError(
-                f"the segments of {self.label!r} were only counted; the timeline needs an"
-                " unbuffered mode, measured in a Lab"
-            )
-        return ExchangeVariant.timeline(self)
-
 
 Records: TypeAlias = Result[RecordsVariant]
 
 
-@cache
 def model_per_s(mode: RecordMode, receiver: Receiver) -> float | None:
     """Return the records per second if each waits for its ACK, or None if the CPU is the limit."""
     if receiver == "linux" or not mode.startswith("unbuffered"):

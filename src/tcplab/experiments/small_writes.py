@@ -67,7 +67,6 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
     system_calls_per_message = computed(
         lambda case: case.result.system_calls / case.result.messages, "calls/message", "g"
     )
-    p99_us = computed(lambda case: case.result.message_us.p99)
 
     @property
     def data_segment_sizes(self) -> list[int] | None:
@@ -77,12 +76,6 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
         sent = self.exchange.segments.data("client", retransmissions=False)
         sizes: list[int] = sent["payload_bytes"].tolist()
         return sizes
-
-    @derived()
-    def retransmissions(self) -> int | None:
-        if self.exchange.segments is None:
-            return None
-        return int(self.exchange.segments.data("client")["is_retransmission"].sum())
 
     def segments_per_message(self) -> list[int] | None:
         """Return the number of data segments of each message, or None without a recording."""
