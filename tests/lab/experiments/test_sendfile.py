@@ -13,13 +13,8 @@ needs_lab = pytest.mark.needs_lab
 
 
 def assert_carried_out(result: SendFiles) -> None:
-    """Assert that each transfer has costs or a reason for having none, and can be recorded."""
-    for transfer in each(result.variants):
-        assert bool(transfer.costs) != bool(transfer.missing), transfer
-        plan = transfer.plan
-        for cost in transfer.costs:
-            assert cost.bytes == plan.connections * (plan.file_bytes + plan.header.header_bytes)
-    assert any(transfer.costs for transfer in result.variants)
+    """Assert that each transfer was measured and can be shown and recorded."""
+    assert all(transfer.seconds > 0 for transfer in each(result.variants))
     assert len(table(result).text().splitlines()) == 2 + len(result.variants)
     assert recordings.decode(recordings.encode(result)).rows() == result.rows()
 
@@ -36,8 +31,8 @@ def test_each_method_makes_its_number_of_system_calls(monkeypatch: pytest.Monkey
         "mmap + send": -(-3_000_000 // 131_072),
     }
     assert {name: result.find(name, 3).system_calls for name in calls} == calls
-    assert 1 <= (result.find(B, 3).system_calls or 0) < 50
-    assert 2 <= (result.find(C, 3).system_calls or 0) < 51  # the cork is set, and never cleared
+    assert 1 <= result.find(B, 3).system_calls < 50
+    assert 2 <= result.find(C, 3).system_calls < 51  # the cork is set, and never cleared
     cost = result.find("MSG_ZEROCOPY").costs[0]
     assert cost.zerocopy_copied == cost.zerocopy_sends > 0
 
@@ -63,9 +58,8 @@ def test_clients_are_served_at_once_by_a_command(capsys: pytest.CaptureFixture[s
 @needs_lab
 def test_only_cork_or_msg_more_joins_header_and_file() -> None:
     header = sendfile.header.measure(1)
-    assert_carried_out(header)
     alone, joined = [100, *[1448] * 6, 1312], [*[1448] * 6, 1412]
-    assert {variant.plan.name: list(variant.segments) for variant in header.variants} == {
+    assert {variant.option: list(variant.segments) for variant in header.variants} == {
         "default": alone,
         "TCP_NODELAY": alone,
         "TCP_CORK": joined,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from pathlib import Path
+from typing import Final
 
-from tcplab.experiments import experiment
+from tcplab.experiments import Result, Variant, column, computed, experiment, provenance
+from tcplab.experiments.exchange import segments_of
+from tcplab.experiments.files import file_of
 from tcplab.experiments.parameters import Runs
-from tcplab.experiments.sendfile.send import send_all
-from tcplab.experiments.sendfile.transfers import Plan, SendFiles, Transfer
+from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Lab
-from tcplab.programs import HeaderOptions
-from tcplab.tables import Column, run_lengths
+from tcplab.programs import HeaderOptions, send_file
+from tcplab.tables import run_lengths
 
 HEADER_BYTES, FILE_BYTES, RTT_MS = 100, 10_000, 20.0
 _OPTIONS: Final[Mapping[str, HeaderOptions]] = {
@@ -24,43 +27,34 @@ _OPTIONS: Final[Mapping[str, HeaderOptions]] = {
 }
 
 
-class WithHeader(SendFiles):
-    """The same header and file, sent with each socket option."""
+class WithHeader(Variant, heading="method"):
+    """A header and a file that were sent with one socket option."""
 
-    columns: ClassVar[Sequence[Column]] = (
-        Column("variant", "method"),
-        Column("ms", "ms", ".1f"),
-        Column("segments", "segment sizes (bytes)"),
-        Column("header_alone", "header alone"),
-        Column("note", "note"),
+    option: str
+    ms: float = column("ms", ".1f")  #: median over the runs
+    segments: Sequence[int] = column("segment sizes (bytes)", show=run_lengths)  #: of the last run
+
+    header_alone = computed(
+        lambda case: "yes" if case.segments[0] == HEADER_BYTES else "no", "header alone"
     )
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per option, without CPU times, which are too short to measure here."""
-        return [
-            {
-                "variant": transfer.plan.name,
-                "runs": len(transfer.costs),
-                "ms": None if transfer.wall_s is None else transfer.wall_s * 1e3,
-                "system_calls": transfer.system_calls,
-                "segments": run_lengths(transfer.segments) or None,
-                "header_alone": {None: None, True: "yes", False: "no"}[header_alone(transfer)],
-                "note": transfer.missing,
-            }
-            for transfer in self.variants
-        ]
 
 
 @experiment("sendfile-header")
-def measure(runs: Runs = 3) -> WithHeader:
+def measure(runs: Runs = 3) -> Result[WithHeader]:
     """Send a 100-byte header before a file, with TCP_CORK, MSG_MORE and TCP_NODELAY."""
-    plans = [Plan(name, "sendfile", FILE_BYTES, header=header) for name, header in _OPTIONS.items()]
-    with Lab(rtt_ms=RTT_MS) as lab:
-        return WithHeader(*send_all("sendfile-header", plans, runs, lab, record=True))
+    with Lab(rtt_ms=RTT_MS) as lab, file_of(FILE_BYTES) as path:
+        results, done = in_rounds(
+            "sendfile-header", runs, list(_OPTIONS), lambda option: _sent(lab, path, option)
+        )
+        variants = [
+            WithHeader(option, statistics.median(ms for ms, _sizes in sent), sent[-1][1])
+            for option, sent in results.items()
+        ]
+        return Result(variants, provenance(lab, **done))
 
 
-def header_alone(transfer: Transfer) -> bool | None:
-    """Return whether the header was alone in its segment, or None if segments were not recorded."""
-    if not transfer.segments:
-        return None
-    return transfer.segments[0] == transfer.plan.header.header_bytes
+def _sent(lab: Lab, path: Path, option: str) -> tuple[float, Sequence[int]]:
+    with lab.client.capture() as capture:
+        result = send_file(lab, path, method="sendfile", header=_OPTIONS[option])
+    sizes = segments_of(capture).data("client", retransmissions=False)["payload_bytes"]
+    return 1e3 * result.usage.wall_s, sizes.tolist()

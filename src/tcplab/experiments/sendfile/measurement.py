@@ -11,7 +11,6 @@ from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.parameters import Runs, SizeMb
 from tcplab.experiments.sendfile.send import send_all
 from tcplab.experiments.sendfile.transfers import (
-    Plan,
     SendFiles,
     other_plans,
     published_plans,
@@ -19,18 +18,12 @@ from tcplab.experiments.sendfile.transfers import (
 )
 
 
-class Methods(SendFiles):
-    """Transfers with every method. Some methods send only a file of the largest size."""
-
-    shown = SendFiles.shown.replace("note", "copied_after_all note")
-
-
 @experiment("sendfile", on_loopback=True)
 def measure(
     sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB")] = (9, 32, 64),
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
     runs: Runs = 3,
-) -> Methods:
+) -> SendFiles:
     """Send a file within one machine by read and send, sendfile, splice, mmap and MSG_ZEROCOPY.
 
     Args:
@@ -42,7 +35,7 @@ def measure(
     plans += read_plans(largest, dict.fromkeys((*block_bytes, 131_072)))
     plans += other_plans(largest)
     with open_loopback() as network:
-        return Methods(*send_all("sendfile", plans, runs, network))
+        return send_all("sendfile", plans, runs, network)
 
 
 @experiment("sendfile-clients", on_loopback=True)
@@ -55,11 +48,7 @@ def measure_clients(
     plans = [
         replace(plan, connections=count, special=f"{count} client{'s' * (count > 1)}")
         for count in clients
-        for plan in _read_and_sendfile(size_mb)
+        for plan in published_plans(size_mb * 1_000_000)[:2]
     ]
     with open_loopback() as network:
-        return SendFiles(*send_all("sendfile-clients", plans, runs, network))
-
-
-def _read_and_sendfile(size_mb: int) -> list[Plan]:
-    return published_plans(size_mb * 1_000_000)[:2]
+        return send_all("sendfile-clients", plans, runs, network)

@@ -7,63 +7,20 @@ and a clock does not show CPU time.
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from tcplab.experiments import Between, experiment
 from tcplab.experiments.parameters import Runs
 from tcplab.experiments.sendfile.send import send_all
-from tcplab.experiments.sendfile.transfers import (
-    TIME,
-    WORK,
-    Plan,
-    SendFiles,
-    published_plans,
-    read_plans,
-)
+from tcplab.experiments.sendfile.transfers import SendFiles, published_plans, read_plans
 from tcplab.lab import Lab
-from tcplab.tables import Column
 
-#: Published (fastest, slowest) time in s, by (letter of the method, size in MB).
-PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
-    ("A", 9): (0.71, 0.76),
-    ("A", 32): (2.64, 2.68),
-    ("A", 64): (5.36, 5.43),
-    ("B", 9): (0.71, 1.08),
-    ("B", 32): (2.66, 2.74),
-    ("B", 64): (5.43, 6.64),
-    ("C", 9): (0.72, 0.75),
-    ("C", 32): (2.66, 2.68),
-    ("C", 64): (5.38, 5.60),
-}
 RATE_MBIT: Final = 100.0
 _SIDE_BY_SIDE: Final = 3  # transfers at the same time, such as methods A, B and C
 QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds, so that no packet is dropped
-
-
-class OverWire(SendFiles):
-    """Transfers over a 100 Mbit/s link by the published methods, and by reads of other sizes."""
-
-    shown = f"{TIME} seconds_min seconds_max published_s {WORK} note"
-    further = (Column("published_s", "published (s)"),)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per transfer, with the published times."""
-        rows = []
-        for transfer in self.variants:
-            published = published_s(transfer.plan)
-            shown = f"{published[0]:.2f}–{published[1]:.2f}" if published else None
-            middle = published and statistics.mean(published)
-            rows.append(transfer.row() | {"published_s": shown, "published_seconds": middle})
-        return rows
-
-    def of(self, file_mb: float) -> OverWire:
-        """Return the transfers of one size."""
-        chosen = [each for each in self.variants if each.plan.file_mb == file_mb]
-        return replace(self, variants=chosen)
 
 
 @experiment("sendfile-wire")
@@ -75,7 +32,7 @@ def measure(
     ),
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
     runs: Runs = 3,
-) -> OverWire:
+) -> SendFiles:
     """Send a file over 100 Mbit/s by read and send, by sendfile, and with a cork.
 
     The receiver writes the file to its disk, as in the blog, but to /dev/null in two more rows.
@@ -93,9 +50,4 @@ def measure(
             stack.enter_context(Lab(rate_mbit=RATE_MBIT, queue_packets=QUEUE_PACKETS))
             for _ in range(_SIDE_BY_SIDE)
         )
-        return OverWire(*send_all("sendfile-wire", plans, runs, first, beside=others))
-
-
-def published_s(plan: Plan) -> tuple[float, float] | None:
-    """Return the published (fastest, slowest) time of a plan in s, or None if there is none."""
-    return PUBLISHED_S.get((plan.name[0], round(plan.file_mb)))
+        return send_all("sendfile-wire", plans, runs, first, beside=others)

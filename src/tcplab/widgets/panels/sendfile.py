@@ -33,7 +33,7 @@ def _times(result: Any, values: Values) -> float | None:
     if values["part"] == "header":
         return None
     read, fast = (result.find(name).mb_per_s for name in ("A: read 4096 + send", "B: sendfile"))
-    return None if read is None or fast is None else fast / read
+    return float(fast / read)
 
 
 def _forecast(values: Values) -> float:
