@@ -9,17 +9,19 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
-from tcplab.experiments.parameters import RateMbit, RttMs
+from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.quantities import on_off, plus
 from tcplab.experiments.short_transfer import flights, until_acknowledged_ms
-from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
+from tcplab.experiments.sockets import MSS_BYTES, connection, send_and_wait
 from tcplab.lab import Lab
 from tcplab.segments import SegmentArray
 from tcplab.timeline.sockets import read_tcp_info
+
+_DATA_BYTES: Final = 70 * MSS_BYTES  # of each of the two writes
 
 
 class Pause(Variant, key=("pause_ms", "restarts")):
@@ -43,37 +45,34 @@ class Pause(Variant, key=("pause_ms", "restarts")):
 def measure(
     pauses_ms: Annotated[Sequence[float], Between(0, 10_000, "ms")] = (100, 1000),
     restarts: Sequence[bool] = (True, False),
-    data_bytes: Annotated[int, Between(1, 1_000_000, "bytes")] = 70 * MSS_BYTES,
     rtt_ms: Annotated[RttMs, Between(10, 1000, "ms")] = 40.0,
-    rate_mbit: Annotated[RateMbit, Between(10, 1000, "Mbit/s")] = 100.0,
 ) -> Result[Pause]:
     """Send data twice with a pause in between, and count the segments per flight.
 
     Args:
         pauses_ms: times from the ACK of the first data to the second write
         restarts: tcp_slow_start_after_idle of the sender, on or off
-        data_bytes: bytes of each of the two writes
     """
-    with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, congestion="reno") as lab:
+    with Lab(rtt_ms=rtt_ms, rate_mbit=100, congestion="reno") as lab:
 
         def run(case: tuple[float, bool]) -> Pause:
             lab.client.sysctl("net.ipv4.tcp_slow_start_after_idle", str(int(case[1])))
-            return _paused(lab, *case, data_bytes)
+            return _paused(lab, *case)
 
         cases = [(pause_ms, restart) for restart in restarts for pause_ms in pauses_ms]
         variants, done = one_by_one("idle-restart", cases, run)
-        return Result(variants, provenance(lab, data_bytes=data_bytes, **done))
+        return Result(variants, provenance(lab, data_bytes=_DATA_BYTES, **done))
 
 
-def _paused(lab: Lab, pause_ms: float, restarts: bool, data_bytes: int) -> Pause:
+def _paused(lab: Lab, pause_ms: float, restarts: bool) -> Pause:
     with lab.client.capture() as recorded, connection(lab) as (sender, receiver):
         # The kernel's own send buffer starts small, which would split the flights.
-        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * data_bytes)
-        _send(lab, sender, receiver, data_bytes)
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _DATA_BYTES)
+        send_and_wait(lab, sender, receiver, _DATA_BYTES)
         info = read_tcp_info(sender)
         time.sleep(pause_ms / 1e3)
-        _send(lab, sender, receiver, data_bytes)
-    first, second = _split(recorded.segments, data_bytes)
+        send_and_wait(lab, sender, receiver, _DATA_BYTES)
+    first, second = _split(recorded.segments)
     return Pause(
         pause_ms=pause_ms,
         restarts=restarts,
@@ -86,14 +85,8 @@ def _paused(lab: Lab, pause_ms: float, restarts: bool, data_bytes: int) -> Pause
     )
 
 
-def _send(lab: Lab, sender: socket.socket, receiver: socket.socket, data_bytes: int) -> None:
-    with sending(sender, data_bytes, end=False):
-        read_all(receiver, data_bytes)
-    time.sleep(lab.rtt_ms / 1e3)  # the last ACK is still in flight
-
-
-def _split(segments: SegmentArray, data_bytes: int) -> tuple[SegmentArray, SegmentArray]:
+def _split(segments: SegmentArray) -> tuple[SegmentArray, SegmentArray]:
     start = segments.data("client")["seq"].min()
-    acks = segments[(segments["direction"] == 1) & (segments["ack"] >= start + data_bytes)]
+    acks = segments[(segments["direction"] == 1) & (segments["ack"] >= start + _DATA_BYTES)]
     at_ns = acks["time_ns"][0]
     return segments[segments["time_ns"] <= at_ns], segments[segments["time_ns"] > at_ns]

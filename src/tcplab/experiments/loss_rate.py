@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
-from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Spelled, experiment
+from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.parameters import DurationS, RateMbit
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.quantities import Variant, column, computed
@@ -44,26 +43,15 @@ class Lossy(
 LossRates: TypeAlias = Result[Lossy]
 
 
-def _path(word: str) -> tuple[float, float]:
-    rtt, _, percent = word.partition(":")
-    try:
-        return float(rtt), float(percent) / 100
-    except ValueError:
-        raise ParameterError(
-            f"path {word!r}: give the RTT in ms and the loss in %, such as 40:0.1"
-        ) from None
-
-
-def _shown(path: tuple[float, float]) -> str:
-    return f"{path[0]:g}:{100 * path[1]:g}"
-
-
-Path: TypeAlias = Annotated[tuple[float, float], Spelled(_path, "40:0.1", _shown)]
-
-
 @experiment("loss-rate")
 def measure(
-    paths: Sequence[Path] = ((1, 0.01), (5, 0.01), (10, 0.01), (100, 0.01), (40, 0.001)),
+    paths: Sequence[tuple[float, float]] = (
+        (1, 0.01),
+        (5, 0.01),
+        (10, 0.01),
+        (100, 0.01),
+        (40, 0.001),
+    ),
     congestions: Annotated[Sequence[str], "congestion controls"] = ("cubic", "reno"),
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
     duration_s: Annotated[DurationS, Between(1, 60, "s")] = 10.0,
@@ -71,8 +59,7 @@ def measure(
     """Run transfers over paths with random loss, at the same time, each over its own link.
 
     Args:
-        paths: the RTT in ms and the loss of data packets in %, such as 40:0.1. In Python, the
-            loss is a probability, as in (40, 0.001)
+        paths: pairs of the RTT in ms and the probability that a data packet is lost
     """
     for rtt_ms, loss in paths:
         mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for an impossible path

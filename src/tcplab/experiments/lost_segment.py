@@ -12,7 +12,7 @@ from tcplab.experiments.exchange import Exchanged, both_ends
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.short_transfer import until_acknowledged_ms
-from tcplab.experiments.sockets import MSS_BYTES, connection, read_all, sending
+from tcplab.experiments.sockets import MSS_BYTES, connection, send_and_wait
 from tcplab.lab import Lab
 from tcplab.programs import Event
 from tcplab.programs.counters import tcp_counters
@@ -109,9 +109,7 @@ def _one_write(lab: Lab, rate_mbit: float, more_segments: int) -> tuple[Exchange
     def send(segments: int) -> None:
         size = segments * MSS_BYTES
         log.append(Event(time.time_ns(), "write", size))
-        with sending(sender, size, end=False):
-            read_all(receiver, size)
-        time.sleep(lab.rtt_ms / 1e3)  # the last ACK is still in flight
+        send_and_wait(lab, sender, receiver, size)
 
     with both_ends(lab) as recorded, connection(lab) as (sender, receiver):
         # The kernel's own send buffer starts too small for all the data at once.

@@ -17,8 +17,7 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, Variant, column, experiment
-from tcplab.experiments.bottleneck.bufferbloat import Aqm
-from tcplab.experiments.parameters import DurationS, RateMbit
+from tcplab.experiments.parameters import DurationS
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
@@ -53,11 +52,11 @@ def measure(
     options: Annotated[Sequence[Option], "what limits the sender's queue"] = get_args(Option),
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (20, 200),
     limit_bytes: Annotated[int, Between(2048, 1 << 22, "bytes"), "value of the option"] = 16_384,
-    aqm: Annotated[Aqm, "queue management of the bottleneck"] = "codel",
-    rate_mbit: Annotated[RateMbit, Between(1, 50, "Mbit/s")] = 10.0,
     duration_s: Annotated[DurationS, Between(2, 30, "s")] = 5.0,
 ) -> Ages:
     """Measure how old data is when it arrives, and how much waits in the sender's own queue.
+
+    The link has a rate of 10 Mbit/s and a queue that CoDel manages.
 
     Args:
         rtts_ms: round-trip times of the idle path
@@ -67,7 +66,7 @@ def measure(
         "notsent-lowat",
         duration_s,
         keys,
-        lambda key: {"rtt_ms": key[1], "rate_mbit": rate_mbit, "aqm": aqm},
+        lambda key: {"rtt_ms": key[1], "rate_mbit": 10.0, "aqm": "codel"},
         lambda lab, key: _aged(lab, key[0], limit_bytes, duration_s),
     )
     return Result(variants, origins[0])

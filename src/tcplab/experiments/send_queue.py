@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -18,8 +17,7 @@ from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.files import file_of
 from tcplab.experiments.lab_loopback import open_loopback
-from tcplab.experiments.progress import in_rounds
-from tcplab.experiments.quantities import Variant, column, computed, derived
+from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.lab import Loopback
 
 Method = Literal["read + send", "sendfile"]
@@ -35,28 +33,18 @@ class Queue(Variant):
 
     method: Method = column("method")
     clients: int = column("clients", "d", is_setting=True)
-    queued_bytes: Sequence[int]  #: sum over all queues, per run
-    copied_bytes: Sequence[int]  #: bytes that did not change with the file, per run
+    queued_bytes: int  #: sum over all queues
+    copied_bytes: int  #: bytes that did not change with the file
 
-    queued_mb = computed(
-        lambda case: statistics.median(case.queued_bytes) / 1e6, "queued (MB)", ".1f"
+    queued_mb = computed(lambda queue: queue.queued_bytes / 1e6, "queued (MB)", ".1f")
+    copied_mb = computed(lambda queue: queue.copied_bytes / 1e6, "copied (MB)", ".1f")
+    copied_per_byte = computed(
+        lambda queue: queue.copied_bytes / queue.queued_bytes, "copied / queued", ".2f"
     )
-
-    copied_mb = computed(
-        lambda case: statistics.median(case.copied_bytes) / 1e6, "copied (MB)", ".1f"
-    )
-
-    @derived("copied / queued", ".2f")
-    def copied_per_byte(self) -> float:
-        pairs = zip(self.copied_bytes, self.queued_bytes, strict=True)
-        return statistics.median(copied / queued for copied, queued in pairs)
 
 
 @experiment("send-queue", on_loopback=True)
-def measure(
-    clients: Annotated[int, Between(1, 400)] = 32,
-    runs: Annotated[int, Between(1, 100), "rounds of both methods"] = 3,
-) -> Result[Queue]:
+def measure(clients: Annotated[int, Between(1, 400)] = 32) -> Result[Queue]:
     """Find out whether queued data was copied (by send()) or refers to the file (sendfile()).
 
     A file is sent to clients that do not read, until the queues are full. Then the file is
@@ -71,16 +59,11 @@ def measure(
             f" {available / 1e6:.0f} MB are available; try fewer clients"
         )
     with open_loopback() as network, file_of(FILE_BYTES) as path, path.open("r+b") as file:
-        results, done = in_rounds(
-            "send-queue",
-            runs,
-            list(_SENDERS),
-            lambda method: _queue_and_overwrite(network, file.fileno(), _SENDERS[method], clients),
-        )
         queues = [
-            Queue(method, clients, *zip(*pairs, strict=True)) for method, pairs in results.items()
+            Queue(method, clients, *_queue_and_overwrite(network, file.fileno(), send, clients))
+            for method, send in _SENDERS.items()
         ]
-        return Result(queues, provenance(network, file_bytes=FILE_BYTES, **done))
+        return Result(queues, provenance(network, file_bytes=FILE_BYTES))
 
 
 _Sender = Callable[[int, int, int, int], int]

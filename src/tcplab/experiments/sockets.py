@@ -57,6 +57,15 @@ def sending(sender: socket.socket, size: int, *, end: bool = True) -> Iterator[N
     thread.join()
 
 
+def send_and_wait(
+    network: Network, sender: socket.socket, receiver: socket.socket, size: int
+) -> None:
+    """Send `size` bytes, and wait until the receiver has read and acknowledged them."""
+    with sending(sender, size, end=False):
+        read_all(receiver, size)
+    time.sleep(network.rtt_ms / 1e3)  # the last ACK is still in flight
+
+
 def read_all(receiver: socket.socket, most: float = math.inf) -> int:
     """Read until EOF or until `most` bytes have arrived; return the number of bytes read."""
     total = 0

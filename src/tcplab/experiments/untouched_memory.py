@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, Variant, experiment, provenance, spread
 from tcplab.experiments.lab_loopback import open_loopback
@@ -17,6 +17,8 @@ from tcplab.experiments.parameters import Runs
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Network
 from tcplab.programs import tcp_source, writepattern_peer
+
+_TOTAL_MB: Final = 400  # data of a run
 
 
 class Block(Variant, key=("write_bytes", "untouched"), heading="block (bytes)"):
@@ -46,21 +48,20 @@ def measure(
         1440,
         1 << 23,
     ),
-    total_mb: Annotated[int, Between(1, 10_000, "MB"), "data of a run"] = 400,
     runs: Runs = 5,
 ) -> UntouchedMemory:
     """Compare the CPU time of sending untouched memory with that of sending written memory."""
     cases = [(size, untouched) for size in writes_bytes for untouched in (False, True)]
     with open_loopback() as network:
         results, done = in_rounds(
-            "untouched-memory", runs, cases, lambda case: _cpu_s_per_gb(network, *case, total_mb)
+            "untouched-memory", runs, cases, lambda case: _cpu_s_per_gb(network, *case)
         )
         blocks = [Block(*case, cpu) for case, cpu in results.items()]
-        return UntouchedMemory(blocks, provenance(network, total_mb=total_mb, **done))
+        return UntouchedMemory(blocks, provenance(network, total_mb=_TOTAL_MB, **done))
 
 
-def _cpu_s_per_gb(network: Network, write_bytes: int, untouched: bool, total_mb: int) -> float:
-    count = max(1, total_mb * 1_000_000 // write_bytes)
+def _cpu_s_per_gb(network: Network, write_bytes: int, untouched: bool) -> float:
+    count = _TOTAL_MB * 1_000_000 // write_bytes
     with writepattern_peer(network) as port:
         source = tcp_source(
             network,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Spelled, experiment, provenance
+from tcplab.experiments import Result, Spelled, experiment, provenance
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.quantities import Variant, column, computed, plus
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
@@ -29,6 +29,7 @@ DEFAULT_PATTERNS: Final = (
 )
 #: Number of messages after which a Linux receiver has left quick-ACK mode and delays its ACKs.
 _WARM_UP: Final = 3
+_MESSAGES: Final = 5
 
 
 class Pattern(Variant, heading="writes (bytes)"):
@@ -49,7 +50,6 @@ class Pattern(Variant, heading="writes (bytes)"):
     arrival_ms = computed(
         lambda case: statistics.median(case.arrivals_ms), "last byte arrives after (ms)", ".2f"
     )
-    messages = computed(lambda case: len(case.arrivals_ms))
 
 
 def _parse_pattern(word: str) -> tuple[int, ...]:
@@ -71,7 +71,6 @@ Patterns: TypeAlias = Annotated[
 @experiment("write-patterns")
 def measure(
     patterns: Patterns = DEFAULT_PATTERNS,
-    messages: Annotated[int, Between(1, 1000), "messages per pattern, after three to warm up"] = 5,
     nodelay: Annotated[bool, "set TCP_NODELAY on the sender"] = False,
 ) -> Result[Pattern]:
     """Make a few writes in a row, and show which segments leave and when the last byte arrives.
@@ -85,14 +84,14 @@ def measure(
                 " most 65536 bytes in all"
             )
     with Lab() as lab:
-        measured = [_measure_one(lab, tuple(writes), messages, nodelay) for writes in patterns]
-        return Result(measured, provenance(lab, messages=messages, nodelay=nodelay))
+        measured = [_measure_one(lab, tuple(writes), nodelay) for writes in patterns]
+        return Result(measured, provenance(lab, messages=_MESSAGES, nodelay=nodelay))
 
 
-def _measure_one(lab: Lab, writes: tuple[int, ...], messages: int, nodelay: bool) -> Pattern:
+def _measure_one(lab: Lab, writes: tuple[int, ...], nodelay: bool) -> Pattern:
     with lab.client.capture() as capture, connection(lab) as (client, server):
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
-        times = [_send_message(client, server, writes) for _ in range(_WARM_UP + messages)]
+        times = [_send_message(client, server, writes) for _ in range(_WARM_UP + _MESSAGES)]
     sizes = segments_of(capture).data("client")["payload_bytes"]
     segments = _last_message(sizes.tolist(), sum(writes))
     return Pattern(writes, segments, tuple(times[_WARM_UP:]))

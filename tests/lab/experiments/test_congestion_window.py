@@ -46,14 +46,6 @@ def test_what_follows_a_loss_decides_how_it_is_noticed() -> None:
         assert len(loss.timeline().segments) == lost_segment.SEGMENTS + loss.sent_again
 
 
-def test_a_probe_that_repairs_a_loss_costs_a_part_of_the_window() -> None:
-    none, last = lost_segment.measure(["none", "the last"], rtt_ms=60, more_segments=10).variants
-    assert (last.probes, last.timeouts, last.sent_again) == (1, 0, 1)
-    assert last.cwnd_after == none.cwnd_after
-    assert last.cwnd_later == last.cwnd_after // 2
-    assert none.cwnd_later >= none.cwnd_after
-
-
 def test_random_loss_bounds_the_rate() -> None:
     (lossy,) = loss_rate.measure([(20, 0.05)], ["reno"], duration_s=1).variants
     assert lossy.retransmissions > 0

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tcplab import Loopback
-from tcplab.experiments import as_json, quotes, recordings, records
+from tcplab.experiments import quotes, recordings, records
 
 
 @pytest.mark.needs_lab
@@ -24,27 +22,22 @@ def test_records_are_counted_and_unbuffered_ones_kept() -> None:
     assert result.provenance["runs"] == 4
     variant = result["unbuffered", "delaying"]
     assert variant.data_segments == len(variant.send_ms()) == len(variant.timeline().segments) == 6
-    with pytest.raises(ValueError, match="the segments of 'batch 50' were only counted"):
+    with pytest.raises(ValueError, match="no segments were recorded"):
         result["batch", "linux"].timeline()
     with pytest.raises(KeyError, match=r"'nodelay', 'linux'\) was not measured"):
         result["nodelay", "linux"]
-    coded = recordings.encode(result)
-    assert recordings.decode(coded).rows() == rows
-    assert set(json.loads(as_json(result))) == {"experiment", "rows", "provenance"}
-    assert len(json.dumps(coded)) < 200_000
+    assert recordings.decode(recordings.encode(result)).rows() == rows
 
 
 @pytest.mark.needs_lab
 def test_each_quote_and_request_is_in_the_capture() -> None:
     result = quotes.measure(count=12, batch=4, variants=["two", "single+batch"])
-    rows = result.rows()
-    assert [(row["variant"], row["server"], row["exchanges"]) for row in rows] == [
+    assert [(case.label, case.server, len(case.exchange_ms())) for case in result.variants] == [
         ("two", "linux", 12),
         ("single, batch 4", "linux", 3),
         ("two", "delaying", 12),
         ("single, batch 4", "delaying", 3),
     ]
-    assert [row["published_quotes_per_s"] for row in rows] == [None, None, 5, None]
     assert result.provenance["capture_drops"] == 0
     two = result["two", "linux"]
     segments = two.exchange.captured
@@ -52,7 +45,7 @@ def test_each_quote_and_request_is_in_the_capture() -> None:
     assert len(set(segments["connection"])) == 2
     assert (two.segments_per_quote or 0) >= 2
     assert len(two.exchange_ms()) == len(two.timeline().writes) == 12
-    assert recordings.decode(recordings.encode(result)).rows() == rows
+    assert recordings.decode(recordings.encode(result)).rows() == result.rows()
 
 
 def test_on_plain_loopback_the_kernel_counts_and_nothing_is_recorded() -> None:

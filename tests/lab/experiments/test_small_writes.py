@@ -58,7 +58,7 @@ def test_on_loopback_the_table_says_that_nothing_was_recorded() -> None:
 
 @pytest.mark.needs_lab
 def test_segments_of_patterns() -> None:
-    alone = write_patterns.measure([(4, 100), (1448, 100), (1449, 100)], messages=1)
+    alone = write_patterns.measure([(4, 100), (1448, 100), (1449, 100)])
     segments = [row["segments"] for row in alone.rows()]
     assert segments == ["4 + 100", "1448 + 100", "1448 + 1 + 100"]
     assert alone.provenance["capture_drops"] == 0

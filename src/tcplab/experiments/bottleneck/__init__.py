@@ -8,6 +8,5 @@ from papers on router buffers and congestion controls.
 
 from tcplab.experiments.bottleneck.bufferbloat import *
 from tcplab.experiments.bottleneck.controls import *
-from tcplab.experiments.bottleneck.fairness import *
 from tcplab.experiments.bottleneck.router_buffers import *
 from tcplab.experiments.bottleneck.sharing import *

@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypeAlias
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
 from tcplab.experiments.parameters import DurationS, RateMbit
-from tcplab.experiments.quantities import Variant, column, computed
+from tcplab.experiments.quantities import Variant, column
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.models import goodput_mbyte_s, jain_index, sawtooth_share, serialisation_ms
 
@@ -30,25 +30,18 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
     bdps: float = column("buffer (BDP)", ".2f")
     packets: int = column("buffer (packets)", "d")
     mbit: float = column("Mbit/s", ".2f")
-    used: float  #: share of the link's goodput in use, from 0 to 1
+    used_percent: float = column("link used (%)", ".1f")  #: share of the link's goodput in use
     #: share that the sawtooth model predicts, for one flow or for flows that all lose packets at
     #: the same time
-    model_used: float
+    model_percent: float = column("model, synchronized (%)", ".1f")
+    jain: float = column("Jain's index", ".2f")
+    median_queue: float = column("median queue (packets)", ".0f")
+    #: median over the flows, including the queue's delay
+    rtt_ms: float = column("median RTT (ms)", ".0f")
 
     @property
     def label(self) -> str:
         return f"{self.flows} flow{'s' * (self.flows > 1)}, {self.packets} packets"
-
-    used_percent = computed(lambda buffer: 100 * buffer.used, "link used (%)", ".1f")
-    model_percent = computed(
-        lambda buffer: 100 * buffer.model_used, "model, synchronized (%)", ".1f"
-    )
-
-    jain: float = column("Jain's index", ".2f")
-    median_queue: float = column("median queue (packets)", ".0f")
-    rtt_ms: float = column(
-        "median RTT (ms)", ".0f"
-    )  #: median over the flows, including the queue's delay
 
 
 RouterBuffers: TypeAlias = Result[RouterBuffer]
@@ -96,8 +89,8 @@ def _buffer(flows: int, bdps: float, packets: int, run: Shared, rate_mbit: float
         bdps=bdps,
         packets=packets,
         mbit=run.mbit,
-        used=run.mbit / (8 * goodput_mbyte_s(rate_mbit)),
-        model_used=sawtooth_share(bdps),
+        used_percent=100 * run.mbit / (8 * goodput_mbyte_s(rate_mbit)),
+        model_percent=100 * sawtooth_share(bdps),
         jain=jain_index(run.rates_mbit),
         median_queue=run.median_queue,
         rtt_ms=statistics.median(flow.median_rtt_ms for flow in run.flows),
