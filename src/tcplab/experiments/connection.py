@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
 from tcplab.experiments import Between, experiment, provenance
-from tcplab.experiments.exchange import Exchanged
+from tcplab.experiments.exchange import Exchanged, both_ends
 from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
@@ -60,13 +60,10 @@ class Connection(Exchanged):
 def measure(rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0) -> Connection:
     """Record a connection that carries ten bytes, packet by packet."""
     with Lab(rtt_ms=rtt_ms) as lab:
-        with lab.client.capture() as near, lab.server.capture() as far:
+        with both_ends(lab) as recorded:
             log, info = _converse(lab)
-        with near, far:
-            exchange = Exchange(
-                None, log, near.segments, None, far.segments, tcp_info=info, nodelay=False
-            )
-            return Connection(exchange, provenance(lab))
+        exchange = Exchange(None, log, tcp_info=info, nodelay=False, **recorded)
+        return Connection(exchange, provenance(lab))
 
 
 def _converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:

@@ -10,10 +10,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
-    Concatenate,
     Generic,
-    ParamSpec,
-    Protocol,
     TypeAlias,
     TypeVar,
 )
@@ -24,7 +21,7 @@ from tcplab.experiments.mode import at_network
 from tcplab.experiments.quantities import Variant, plain_fields
 from tcplab.lab import Lab, Loopback, Network
 from tcplab.lab.scratch import temporary_folder
-from tcplab.programs import Event, SocketOptions, TcpInfo, read_log
+from tcplab.programs import Event, read_log
 from tcplab.timeline import Exchange, Timeline
 
 if TYPE_CHECKING:
@@ -39,19 +36,7 @@ KeepSegments: TypeAlias = Annotated[
 ]
 
 
-class _Report(Protocol):
-    @property
-    def options(self) -> SocketOptions:
-        """The options of the sender's socket."""
-
-    @property
-    def tcp_info(self) -> TcpInfo:
-        """The sender's TCP_INFO at the end of the connection."""
-
-
-N = TypeVar("N", bound=Network)
-P = ParamSpec("P")
-R = TypeVar("R", bound=_Report)
+R = TypeVar("R")
 
 
 class Exchanged:
@@ -80,8 +65,9 @@ class ExchangeVariant(Exchanged, Variant, Generic[R]):
 
     def row(self) -> dict[str, Any]:
         """Return the variant's row, with the plain data of the programs' report."""
-        congestion = self.result.options.congestion
-        return plain_fields(self.result) | {"congestion": congestion} | Variant.row(self)
+        options = self.exchange.options
+        congestion = {"congestion": options and options.congestion}
+        return plain_fields(self.result) | congestion | Variant.row(self)
 
 
 def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
@@ -102,7 +88,7 @@ def exchange_network(
 
 
 def record_exchange(
-    network: N, program: Callable[Concatenate[N, P], R], *args: P.args, **kwargs: P.kwargs
+    network: Network, program: Callable[..., R], *args: Any, **kwargs: Any
 ) -> Exchange[R]:
     """Run a pair of programs, capture on both hosts, and read the logs.
 
@@ -112,9 +98,8 @@ def record_exchange(
     with temporary_folder() as folder:
         known = inspect.signature(program).parameters
         logs = {name: Path(folder) / name for name in ("log", "peer_log") if name in known}
-        arguments: Any = {**logs, **kwargs}
         with both_ends(network) as recorded:
-            result = program(network, *args, **arguments)
+            result: Any = program(network, *args, **{**logs, **kwargs})
         for name, path in logs.items():
             recorded[name] = read_log(path) if path.exists() else None
     return Exchange(result, options=result.options, tcp_info=result.tcp_info, **recorded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.parameters import DurationS, RateMbit
@@ -40,9 +40,6 @@ class Lossy(
     retransmissions: int = column("retransmissions", ",d")
 
 
-LossRates: TypeAlias = Result[Lossy]
-
-
 @experiment("loss-rate")
 def measure(
     paths: Sequence[tuple[float, float]] = (
@@ -55,7 +52,7 @@ def measure(
     congestions: Annotated[Sequence[str], "congestion controls"] = ("cubic", "reno"),
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
     duration_s: Annotated[DurationS, Between(1, 60, "s")] = 10.0,
-) -> LossRates:
+) -> Result[Lossy]:
     """Run transfers over paths with random loss, at the same time, each over its own link.
 
     Args:

@@ -52,9 +52,6 @@ class Loss(Exchanged, Variant):
     exchange: Exchange[None]
 
 
-Losses: TypeAlias = Result[Loss]
-
-
 @experiment("lost-segment")
 def measure(
     losses: Annotated[Sequence[Lost], "segments to drop"] = get_args(Lost),
@@ -62,7 +59,7 @@ def measure(
     rate_mbit: Annotated[RateMbit, Between(10, 1000, "Mbit/s")] = 50.0,
     congestion: Annotated[str, "congestion control of the sender"] = "reno",
     more_segments: Annotated[int, Between(0, 40)] = 0,
-) -> Losses:
+) -> Result[Loss]:
     """Send 70 segments of which the link drops some, and measure the time and the recovery.
 
     Args:

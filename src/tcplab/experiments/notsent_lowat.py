@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, get_args
 
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, Variant, column, experiment
@@ -44,16 +44,13 @@ class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms
     model_age_ms: float = column("model (ms)", ".0f")  #: prediction by Little's law
 
 
-Ages: TypeAlias = Result[Aged]
-
-
 @experiment("notsent-lowat")
 def measure(
     options: Annotated[Sequence[Option], "what limits the sender's queue"] = get_args(Option),
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (20, 200),
     limit_bytes: Annotated[int, Between(2048, 1 << 22, "bytes"), "value of the option"] = 16_384,
     duration_s: Annotated[DurationS, Between(2, 30, "s")] = 5.0,
-) -> Ages:
+) -> Result[Aged]:
     """Measure how old data is when it arrives, and how much waits in the sender's own queue.
 
     The link has a rate of 10 Mbit/s and a queue that CoDel manages.

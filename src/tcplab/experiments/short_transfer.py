@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
-from tcplab.experiments.exchange import Exchanged
+from tcplab.experiments.exchange import Exchanged, both_ends
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.sockets import MSS_BYTES
@@ -76,7 +76,7 @@ def path(rtt_ms: float, rate_mbit: float) -> dict[str, Any]:
 
 def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
     """Record one write to a peer that reads at once, with up to 20 TCP_INFO samples per RTT."""
-    with lab.client.capture() as near, lab.server.capture() as far:
+    with both_ends(lab) as recorded:
         sent = tcp_bulk(
             lab,
             write_bytes=data_bytes,
@@ -85,22 +85,20 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
             rcvbuf_bytes=None,
             interval_ms=max(1.0, lab.rtt_ms / 20),
         )
-    with near, far:
-        start_ns = int(near.segments.data("client")["time_ns"][0])
-        return Exchange(
-            None,
-            # tcpsource keeps no log, and this write is its only call.
-            log=[Event(start_ns - 1000, "write", data_bytes)],
-            segments=near.segments,
-            peer_segments=far.segments,
-            tcp_info=sent.source.tcp_info,
-            samples=[
-                {**sample, "time_ns": start_ns + round(1e9 * sample["sample_s"])}
-                for sample in sent.samples
-            ],
-            rate_mbit=rate_mbit,
-            nodelay=False,
-        )
+    start_ns = int(recorded["segments"].data("client")["time_ns"][0])
+    return Exchange(
+        None,
+        # tcpsource keeps no log, and this write is its only call.
+        log=[Event(start_ns - 1000, "write", data_bytes)],
+        tcp_info=sent.source.tcp_info,
+        samples=[
+            {**sample, "time_ns": start_ns + round(1e9 * sample["sample_s"])}
+            for sample in sent.samples
+        ],
+        rate_mbit=rate_mbit,
+        nodelay=False,
+        **recorded,
+    )
 
 
 def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) -> list[Flight]:
@@ -150,9 +148,6 @@ class Sized(Variant):
     model_mbit = computed(lambda case: 8e-3 * case.data_bytes / case.model_ms, "model", ".1f")
 
 
-Sizes: TypeAlias = Result[Sized]
-
-
 @experiment("transfer-sizes")
 def measure_sizes(
     sizes: Annotated[Sequence[int], Between(1, 10_000_000, "bytes")] = (
@@ -165,7 +160,7 @@ def measure_sizes(
     ),
     rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 40.0,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
-) -> Sizes:
+) -> Result[Sized]:
     """Count the round trips of transfers of several sizes, each over a new connection.
 
     Args:

@@ -184,7 +184,7 @@ def test_more_groups_than_looks_are_drawn() -> None:
 
 
 def test_nothing_to_draw_is_refused() -> None:
-    empty = bottleneck.RouterBuffers([], {})
+    empty: Result[Case] = Result([], {})
     for draw in (draw_bars, figures.draw_curves):
         with pytest.raises(ValueError, match="nothing to draw"):
             draw(empty, "mbit", "used")

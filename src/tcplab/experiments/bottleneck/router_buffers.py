@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
@@ -44,9 +44,6 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
         return f"{self.flows} flow{'s' * (self.flows > 1)}, {self.packets} packets"
 
 
-RouterBuffers: TypeAlias = Result[RouterBuffer]
-
-
 @experiment("router-buffers")
 def measure_router_buffers(
     flows: Annotated[Sequence[int], Between(1, 20, "flows"), "numbers of flows"] = (1, 9),
@@ -59,7 +56,7 @@ def measure_router_buffers(
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 20.0,
     rtt_ms: Annotated[float, Between(4, 500, "ms"), "mean round-trip time of the flows"] = 40.0,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 8.0,
-) -> RouterBuffers:
+) -> Result[RouterBuffer]:
     """Measure how much of a link one or several flows use, depending on the size of its buffer.
 
     The round-trip times of several flows are between three quarters and five quarters of rtt_ms.

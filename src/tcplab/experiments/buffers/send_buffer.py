@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.buffers.common import held_bytes, send_window, steady_mbit
@@ -38,9 +38,6 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
 
 
-Held: TypeAlias = Result[Holding]
-
-
 @experiment("send-buffer-held")
 def measure_held(
     writes_bytes: Annotated[Sequence[int], Between(1, 1 << 20, "bytes")] = (
@@ -55,7 +52,7 @@ def measure_held(
     sndbuf_bytes: Annotated[int, Between(1, 1_000_000, "bytes"), "requested SO_SNDBUF"] = 8192,
     rtt_ms: Annotated[RttMs, Between(5, 500, "ms")] = 40,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50,
-) -> Held:
+) -> Result[Holding]:
     """Measure how much data a send buffer holds, depending on the size of the writes.
 
     Snader's writes have 1440 bytes, and a full segment has 1448. In MSDN's article on small data

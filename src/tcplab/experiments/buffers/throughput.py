@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal
 
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.buffers.common import (
@@ -147,9 +147,6 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
 
 
-Autotuning: TypeAlias = Result[Tuned]
-
-
 @experiment("autotuning")
 def measure_autotuning(
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (2, 40),
@@ -160,7 +157,7 @@ def measure_autotuning(
     ),
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 100,
     duration_s: Annotated[float, Between(0.2, 60, "s"), "duration of each transfer"] = 0.8,
-) -> Autotuning:
+) -> Result[Tuned]:
     """Compare fixed receive buffers with one that the kernel tunes, on short and long paths.
 
     The kernel doubles 65,536 to 131,072, which is also the size that an unset socket starts with

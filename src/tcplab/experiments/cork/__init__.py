@@ -7,7 +7,6 @@ ChinaUnix author's report on sendfile() with a cork.
 
 # ruff: noqa: F403
 
-from tcplab.experiments.cork.kernel import *
 from tcplab.experiments.cork.messages import *
 from tcplab.experiments.cork.scenarios import *
 from tcplab.experiments.cork.scripts import *

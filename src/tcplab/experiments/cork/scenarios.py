@@ -1,20 +1,27 @@
-"""Play scripts of calls around a cork, and measure how long a forgotten cork holds data."""
+"""Play scripts of calls around a cork, and measure forgotten corks and autocorking.
+
+Sources: tcp_should_autocork() in net/ipv4/tcp.c of Linux 6.18; commit f54b311142a9.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
+from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.parameters import RttMs
+from tcplab.experiments.quantities import computed, on_off
+from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import Call, NetworkPath, Reason, simulate
 from tcplab.models.conversation import Kind
 from tcplab.programs import PatternResult
-from tcplab.tables import Column
+from tcplab.programs.counters import tcp_counters
+from tcplab.tables import Column, run_lengths
 from tcplab.timeline import Exchange, Segment
 
 _SETTLED: Final = Call("nodelay", 0, SETTLE_MS)
@@ -31,9 +38,6 @@ class Waited(Variant, label="{0.rtt_ms:g} ms"):
     manual_ms: int = column("tcp(7) (ms)", "d", is_setting=True, default=200)
 
 
-Forgotten: TypeAlias = Result[Waited]
-
-
 @experiment("forgotten-cork")
 def measure_forgotten(
     rtts_ms: Annotated[Sequence[float], Between(0, 500, "ms"), "round-trip times of the link"] = (
@@ -42,7 +46,7 @@ def measure_forgotten(
         60,
         150,
     ),
-) -> Forgotten:
+) -> Result[Waited]:
     """Measure how long a cork that is never removed holds data, and how long MSG_MORE does."""
     end = Call("quickack", 1, 700 + 3 * max(rtts_ms))
     scripts = [_script(Call("cork", 1), Call("write", 100), end), _script(Call("more", 100), end)]
@@ -152,3 +156,45 @@ def measure_scenarios(
     with Lab(rtt_ms=rtt_ms) as lab:
         played = list(map(Scenario, scripts, play(lab, words)))
         return Scenarios(played, provenance(lab))
+
+
+# ---- autocorking ---------------------------------------------------------------------------------
+
+
+_WRITES, _WRITE_BYTES = 40, 100
+
+
+class Autocorks(Variant, heading="tcp_autocorking"):
+    """Small writes with TCP_NODELAY to a slow interface, with autocorking on or off."""
+
+    autocorking: bool  #: value of net.ipv4.tcp_autocorking
+    writes: int = column("writes", "d", is_setting=True)
+    segments = computed(lambda case: len(case.sizes), "data segments", "d")
+    counted: int = column("TCPAutoCorking (increase)", "d")  #: growth of the host's counter
+    sizes: tuple[int, ...] = column("sizes (bytes)", show=run_lengths)
+
+    @property
+    def label(self) -> str:
+        return on_off(self.autocorking)
+
+
+@experiment("autocorking")
+def measure_autocorking() -> Result[Autocorks]:
+    """Make small writes with TCP_NODELAY to a slow interface, with autocorking on and off.
+
+    Autocorking only happens while a packet of the connection is in the sender's own queue. The
+    laboratory's link queues packets outside the host, so the interface gets a 1 Mbit/s token bucket
+    (tbf). Two full segments are sent first.
+    """
+    body = f" 0:write={_WRITE_BYTES}" * _WRITES
+    script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
+    variants = []
+    with Lab() as lab:
+        put_token_bucket(lab.client, rate="1mbit", burst=1600, latency="500ms")
+        for on in (True, False):
+            lab.client.sysctl("net.ipv4.tcp_autocorking", str(int(on)))
+            before = tcp_counters(lab.client)
+            sizes = Scenario("", *play(lab, [script])).sizes
+            counted = (tcp_counters(lab.client) - before)["TCPAutoCorking"]
+            variants.append(Autocorks(on, _WRITES, counted, tuple(sizes[2:])))
+        return Result(variants, provenance(lab, interface_mbit=1))
