@@ -21,7 +21,7 @@ from tcplab.lab import Lab
 from tcplab.segments import SegmentArray
 from tcplab.timeline.sockets import read_tcp_info
 
-_DATA_BYTES: Final = 70 * MSS_BYTES  # of each of the two writes
+_DATA_BYTES: Final = 70 * MSS_BYTES  # each of the two writes has this size
 
 
 class Pause(Variant, key=("pause_ms", "restarts")):

@@ -32,7 +32,9 @@ class WithHeader(Variant, heading="method"):
 
     option: str
     ms: float = column("ms", ".1f")  #: median over the runs
-    segments: Sequence[int] = column("segment sizes (bytes)", show=run_lengths)  #: of the last run
+    segments: Sequence[int] = column(
+        "segment sizes (bytes)", show=run_lengths
+    )  #: payloads in the last run
 
     header_alone = computed(
         lambda case: "yes" if case.segments[0] == HEADER_BYTES else "no", "header alone"
