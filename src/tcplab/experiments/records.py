@@ -8,7 +8,6 @@ sent no data back, so each ACK waited for a timer of 200 ms, which made 5 record
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from tcplab.experiments import Between, Result, column, computed, derived, experiment, provenance
@@ -25,6 +24,7 @@ from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs import RecordsResult
 from tcplab.programs import records as run_program
+from tcplab.timeline import Exchange
 
 RecordMode = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]
 Receiver = Literal["linux", "delaying"]
@@ -38,7 +38,6 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
 
     mode: RecordMode
     receiver: Receiver = column("receiver")
-    data_segments: int  #: counted in a Lab's capture, or by the kernel on plain loopback
 
     @property
     def label(self) -> str:
@@ -54,8 +53,11 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
     records = computed(lambda case: case.result.records, "records", ",d")
     sends = computed(lambda case: case.result.sends, "sends", ",d")
     bytes = computed(lambda case: case.result.bytes, "bytes", ",d")
+    #: counted by the kernel
     segments_per_record = computed(
-        lambda case: case.data_segments / case.result.records, "segments/record", ".3g"
+        lambda case: case.result.tcp_info["data_segs_out"] / case.result.records,
+        "segments/record",
+        ".3g",
     )
 
     def send_ms(self) -> list[float]:
@@ -111,21 +113,16 @@ def measure(
 def _measure_one(
     network: Network, mode: RecordMode, receiver: Receiver, count: int, batch: int
 ) -> RecordsVariant:
-    unbuffered = mode.startswith("unbuffered")
-    no_log: dict[str, Any] = {} if unbuffered else {"log": None}
-    exchange = record_exchange(
-        network,
-        run_program,
-        count=count,
-        unbuffered=unbuffered,
-        nodelay=mode.endswith("nodelay"),
-        batch=batch if mode == "batch" else None,
-        quickack="off" if receiver == "delaying" else "on",
-        **no_log,
-    )
-    captured = exchange.segments
-    count = len(captured.data("client")) if captured is not None else 0
-    if not unbuffered:
-        exchange = replace(exchange, segments=None, peer_segments=None)
-    segments = count or exchange.result.tcp_info["data_segs_out"]
-    return RecordsVariant(exchange, mode, receiver, segments)
+    options: dict[str, Any] = {
+        "count": count,
+        "unbuffered": mode.startswith("unbuffered"),
+        "nodelay": mode.endswith("nodelay"),
+        "batch": batch if mode == "batch" else None,
+        "quickack": "off" if receiver == "delaying" else "on",
+    }
+    if options["unbuffered"]:
+        return RecordsVariant(record_exchange(network, run_program, **options), mode, receiver)
+    # The recording of thousands of records would be large.
+    result = run_program(network, **options)
+    exchange = Exchange(result, options=result.options, tcp_info=result.tcp_info)
+    return RecordsVariant(exchange, mode, receiver)

@@ -59,11 +59,6 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
         counts = self.segments_per_message()
         return statistics.median(counts) if counts else None
 
-    @derived("segments in first message", "g")
-    def data_segments_first_message(self) -> int | None:
-        counts = self.segments_per_message()
-        return counts[0] if counts else None
-
     system_calls_per_message = computed(
         lambda case: case.result.system_calls / case.result.messages, "calls/message", "g"
     )

@@ -15,7 +15,7 @@ from typing import Annotated, Final, TypeAlias
 
 from tcplab.errors import ParameterError
 from tcplab.experiments import Result, Spelled, experiment, provenance
-from tcplab.experiments.exchange import segments_of
+from tcplab.experiments.exchange import segments_of, sizes_by_message
 from tcplab.experiments.quantities import Variant, column, computed, plus
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
@@ -93,7 +93,7 @@ def _measure_one(lab: Lab, writes: tuple[int, ...], nodelay: bool) -> Pattern:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
         times = [_send_message(client, server, writes) for _ in range(_WARM_UP + _MESSAGES)]
     sizes = segments_of(capture).data("client")["payload_bytes"]
-    segments = _last_message(sizes.tolist(), sum(writes))
+    *_earlier, segments = sizes_by_message(sizes.tolist(), sum(writes), _WARM_UP + _MESSAGES)
     return Pattern(writes, segments, tuple(times[_WARM_UP:]))
 
 
@@ -107,10 +107,3 @@ def _send_message(client: socket.socket, server: socket.socket, writes: Sequence
     server.sendall(b"ok")
     client.recv(2)
     return arrival_ms
-
-
-def _last_message(sizes: list[int], total: int) -> tuple[int, ...]:
-    last: list[int] = []
-    while sizes and sum(last) < total:
-        last.insert(0, sizes.pop())
-    return tuple(last)

@@ -24,36 +24,16 @@ def test_a_managed_queue_is_short_in_the_same_room() -> None:
         assert variant.mbit > 0.9 * full.mbit
 
 
-def test_third_of_the_bdp_is_enough_for_nine_flows_not_for_one() -> None:
-    result = bottleneck.measure_router_buffers()
-    assert [case.packets for case in result.variants] == [8, 22, 65] * 2
-    eighth, third, whole = (
-        [result[flows, bdps].used_percent for flows in (1, 9)] for bdps in (0.125, 0.333, 1)
-    )
-    assert third[0] < 95 < third[1]
-    assert eighth[1] < eighth[0] < third[0]
-    assert min(whole) > 99
-    assert (result[1, 1].model_percent, result[1, 1].jain) == (100, 1)
-    assert result[9, 1].jain > 0.9
-    # With nine flows, a buffer of one bandwidth-delay product holds a standing queue.
-    assert result[9, 1].rtt_ms > 1.7 * 40
-
-
 def test_who_wins_depends_on_the_queue() -> None:
     result = bottleneck.measure_controls()
     for contest in each(result.variants):
         assert (contest.second_mbit is None) == (", " not in contest.controls)
         assert contest.mbit < 9.5  # headers take the rest of the line's 10 Mbit/s
-    for loss_based in ("cubic", "reno"):
-        short, long = (result[f"{loss_based}, bbr", packets] for packets in (16, 320))
-        assert short.first_share < 0.12
-        assert long.first_share > 0.86
-        assert result[loss_based, 320].rtt_ms > 4 * result["bbr", 320].rtt_ms
-    assert result["bbr", 320].mbit > 9.4
-    assert result["bbr", 320].rtt_ms < 50
+    short, long = (result["reno, bbr", packets] for packets in (16, 320))
+    assert short.first_share < 0.12
+    assert long.first_share > 0.86
+    assert result["reno", 320].rtt_ms > 4 * result["bbr", 320].rtt_ms
     assert result["bbr", 16].drops > result["reno", 16].drops
-    assert 0.4 < result["cubic, reno", 16].first_share < 0.6
-    assert result["cubic, reno", 320].first_share < 0.25
 
 
 def test_a_far_flow_gets_less_and_a_fair_queue_gives_it_more() -> None:

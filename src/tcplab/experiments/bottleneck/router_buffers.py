@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, experiment
-from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
+from tcplab.experiments.bottleneck.sharing import Congestion, share_each
 from tcplab.experiments.parameters import DurationS, RateMbit
 from tcplab.experiments.quantities import Variant, column
 from tcplab.experiments.sockets import MSS_BYTES
@@ -76,22 +76,21 @@ def measure_router_buffers(
         for count, _size, packets in keys
     ]
     runs, origin = share_each("router-buffers", duration_s, cases)
-    buffers = [_buffer(*key, run, rate_mbit) for key, run in zip(keys, runs, strict=True)]
+    buffers = [
+        RouterBuffer(
+            flows=count,
+            bdps=size,
+            packets=packets,
+            mbit=run.mbit,
+            used_percent=100 * run.mbit / (8 * goodput_mbyte_s(rate_mbit)),
+            model_percent=100 * sawtooth_share(size),
+            jain=jain_index(run.rates_mbit),
+            median_queue=run.median_queue,
+            rtt_ms=statistics.median(flow.median_rtt_ms for flow in run.flows),
+        )
+        for (count, size, packets), run in zip(keys, runs, strict=True)
+    ]
     return Result(buffers, origin)
-
-
-def _buffer(flows: int, bdps: float, packets: int, run: Shared, rate_mbit: float) -> RouterBuffer:
-    return RouterBuffer(
-        flows=flows,
-        bdps=bdps,
-        packets=packets,
-        mbit=run.mbit,
-        used_percent=100 * run.mbit / (8 * goodput_mbyte_s(rate_mbit)),
-        model_percent=100 * sawtooth_share(bdps),
-        jain=jain_index(run.rates_mbit),
-        median_queue=run.median_queue,
-        rtt_ms=statistics.median(flow.median_rtt_ms for flow in run.flows),
-    )
 
 
 def _rtts_ms(count: int, mean_ms: float) -> list[float]:

@@ -13,7 +13,6 @@ from tcplab.experiments import Between, Result, Variant, computed, derived, expe
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
 from tcplab.experiments.exchange import sizes_by_message, times_of_messages_ms
 from tcplab.experiments.parameters import RttMs
-from tcplab.experiments.small_writes import PUBLISHED_MS_PER_MESSAGE
 from tcplab.lab import Lab
 from tcplab.models import message_calls
 from tcplab.programs import PatternResult
@@ -44,11 +43,6 @@ class Message(Played, Variant, heading="method"):
         """The median time from the first call of a message to its reply."""
         log = [event for event in self.exchange.log or () if event.name not in _SET_UP]
         return statistics.median(times_of_messages_ms(log, "read"))
-
-    @derived()
-    def published_ms_per_message(self) -> float | None:
-        published = self.writes_bytes == PUBLISHED_WRITES_BYTES
-        return PUBLISHED_MS_PER_MESSAGE.get(self.mode) if published else None
 
     @derived("segments/message", "g")
     def data_segments_per_message(self) -> float:
