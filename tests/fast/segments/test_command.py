@@ -61,8 +61,8 @@ def test_every_file_of_the_corpus_can_be_printed_in_every_form() -> None:
         assert f"{len(rows)} segments in " in printed(str(path), "--summary")
         listed = json.loads(printed(str(path), "--json"))
         assert [row["packet"] for row in listed] == rows["packet"].tolist()
-        lines = list(csv.DictReader(io.StringIO(printed(str(path), "--csv"))))
-        assert lines == [{name: str(value) for name, value in row.items()} for row in listed]
+        table = list(csv.DictReader(io.StringIO(printed(str(path), "--csv"))))
+        assert table == [{name: str(value) for name, value in row.items()} for row in listed]
 
 
 def test_option_connection_selects_one_of_several(talk: Talk, tmp_path: Path) -> None:
