@@ -28,7 +28,7 @@ def seen(timeline: Timeline) -> set[Reason]:
 
 
 def cork_exchange(option: str) -> Any:
-    return recorded("cork", variants=(option,))[option].played.exchange
+    return recorded("cork", variants=(option,))[option].exchange
 
 
 def recorded(name: str, **arguments: object) -> Any:
