@@ -31,7 +31,7 @@ C_FILES := $(shell find src bench lessons/c -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/* tests/fuzz/run) $(wildcard web/init)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	address bench exercises test-all fuzz recordings claims book web pictures print release test-class test-course test-hub test-verdicts
+	address bench exercises test-all fuzz recordings claims book web pictures print release test-class test-course test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -49,14 +49,11 @@ demo: setup ## open a lecture demo in the browser; NAME=cork opens another (`tcp
 lab: setup ## report what this machine can do, then open the course in JupyterLab
 	@bash tools/open-lab
 
-test-class: setup-dev ## grade a class of 225 with damaged and hostile submissions, and test the hub (minutes)
-	pytest -m classroom tests/slow/grading/test_classroom.py tests/slow/deploy $(ARGS)
+test-class: setup-dev ## grade a class of 225 with damaged and hostile submissions (minutes)
+	pytest -m classroom tests/slow/grading/test_classroom.py $(ARGS)
 
 test-course: setup-dev ## run a course of 30 simulated learners, from hand-out to marks (20 minutes); ARGS="-k small-writes" for one set
 	pytest -m classroom tests/slow/grading/test_course.py $(ARGS)
-
-test-hub: setup ## run a JupyterHub with a simulated class of 20, as root (see deploy/jupyterhub/README.md)
-	python -m tests.load $(ARGS)
 
 test-verdicts: setup-dev ## check that solutions and known mistakes get the same score 20 times, idle and busy (hours)
 	pytest -m classroom tests/slow/grading/test_mutants.py $(ARGS)

@@ -1,4 +1,4 @@
-"""Test a department's hub: its configuration alone and, where a hub can run, a small class."""
+"""Test the configuration of a department's hub."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -19,9 +18,8 @@ import pytest
 import yaml
 from jupyter_client.manager import KernelManager
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
-from tests.load.homework import hand_ins
 from tests.support.commands import completed
-from tests.support.needs import need, need_module, needs_root
+from tests.support.needs import need, need_module
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 from traitlets.config import Config
@@ -237,61 +235,3 @@ def test_kernels_use_sockets_with_short_paths(home: Path) -> None:
     assert too_long.returncode == 1
     assert too_long.stderr.startswith("start-server: the path of the home directory ")
     assert len(too_long.stderr.splitlines()) == 1
-
-
-# ---- the load test -------------------------------------------------------------------------------
-
-
-def test_class_hands_in_right_wrong_and_untouched_work() -> None:
-    submissions = hand_ins(ROOT / "solutions" / "pipes", 20)
-    names = [work.name for work in submissions]
-    assert names.count("reference") == names.count("untouched") == 5
-    assert len(set(names)) == 12  # ten different mistakes
-    assert {work.score for work in submissions if work.name == "reference"} == {18.0}
-    assert {work.score for work in submissions if work.name == "untouched"} == {0.0}
-    mistakes = [work for work in submissions if work.name not in ("reference", "untouched")]
-    assert all(0 < mistake.score < 18 for mistake in each(mistakes))
-    right = submissions[0]
-    assert all(mistake.cells != right.cells or mistake.files != right.files for mistake in mistakes)
-    assert any(mistake.files != right.files for mistake in mistakes)
-    assert any(mistake.cells != right.cells for mistake in mistakes)
-
-
-# ---- a hub ---------------------------------------------------------------------------------------
-
-
-def load_report(*options: str) -> str:
-    """Return the report of the load test on a class of two; skip where it cannot run."""
-    need_module("jupyterhub", "jupyterhub")
-    if shutil.which(proxy := "configurable-http-proxy") is None:
-        pytest.skip(f"{proxy} is not installed: npm install --global {proxy}")
-    done = completed(
-        [sys.executable, "-m", "tests.load", "--learners=2", "--cells=5", *options],
-        cwd=ROOT,
-        timeout=840,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 people with failures" in done.stdout
-    return done.stdout
-
-
-@needs_root
-@pytest.mark.timeout(900)
-def test_two_learners_are_isolated() -> None:
-    report = load_report("--assignment=")
-    assert "2 learners ran 10 cells" in report
-    assert "tries to get at somebody else's laboratory or processes were refused" in report
-
-
-@needs_root
-@pytest.mark.classroom
-@pytest.mark.timeout(900)
-def test_two_learners_get_their_marks() -> None:
-    report = load_report("--assignment=pipes")
-    assert "2 have a score, 2 of them the one that must come out" in report
-
-
-def test_load_test_refuses_an_unknown_lesson() -> None:
-    done = completed([sys.executable, "-m", "tests.load", "--lesson=no-such-lesson"], cwd=ROOT)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].endswith("no such lesson; give a slug such as small-writes")

@@ -24,10 +24,10 @@ from typing import Any, Final
 
 import nbformat
 import pytest
-from tests.load.homework import HandIn, hand_ins
 from tests.support.grading.damaged import DAMAGES, notebook_of
 from tests.support.grading.fixtures import quiet, typed
 from tests.support.grading.guide import words
+from tests.support.grading.homework import HandIn, hand_ins
 from tests.support.grading.hostile import ATTACKS
 from tests.support.paths import ROOT
 

@@ -1,0 +1,52 @@
+"""Submissions of a class: the solution, the untouched exercise, and known mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from tcplab.grading.release import released_files
+from tcplab.grading.trial import Trial
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """One way to do an assignment, with the points that the grader must give."""
+
+    name: str
+    score: float
+    cells: Mapping[str, str]
+    files: Mapping[str, str]
+
+
+def hand_ins(source: Path, count: int) -> list[HandIn]:
+    """Return a class's work. Of every four submissions, one is right, one untouched, two wrong."""
+    trial = Trial(source)
+    notebook = nbformat.read(source / f"{source.name}.ipynb", as_version=4)
+    cells = {
+        own["grade_id"]: cell.source
+        for cell in notebook.cells
+        if cell.cell_type == "code" and (own := cell.metadata.get("nbgrader", {})).get("solution")
+    }
+    files = {name: (source / "hidden" / name).read_text() for name in released_files(source)}
+    right = HandIn("reference", trial.full, cells, files)
+    mistakes = []
+    for name, mutant in trial.mutants.items():
+        changed = dict(files)
+        for file, replacements in mutant.files.items():
+            for old, new in replacements:
+                changed[file] = changed[file].replace(old, new)
+        wrong = {**cells, **mutant.answers}
+        wrong |= {cell: f"{wrong[cell]}\n{more}" for cell, more in mutant.then.items()}
+        mistakes.append(HandIn(name, mutant.score, wrong, changed))
+    # Mutants of cells come first and mutants of files last. Mix them, so that a class has both.
+    mistakes = mistakes[::2] + mistakes[1::2]
+    submissions = []
+    for number in range(count):
+        turn, kind = divmod(number, 4)
+        mistake = mistakes[(2 * turn + kind // 2) % len(mistakes)]
+        submissions.append([right, mistake, HandIn("untouched", 0.0, {}, {}), mistake][kind])
+    return submissions
