@@ -14,7 +14,7 @@ from bench.peers import Setting
 from bench.rounds import DISTURBED, Measured, Rules, contest, summary
 
 from tcplab.errors import LabError
-from tcplab.lab import Host, Loopback, Pair
+from tcplab.lab import Loopback, Pair
 
 
 class Quiet:
@@ -106,20 +106,11 @@ sockperf: [Valid Duration] RunTime=0.500 sec; SentMessages=50000; ReceivedMessag
         (lambda s: peers.iperf3_bulk(s, 1440), json.dumps(IPERF3), 8.0),
         (lambda s: peers.nuttcp_bulk(s, 1440), NUTTCP, 8.0),
         (lambda s: peers.qperf_bulk(s, 1440), "tcp_bw:\n    bw  =  1000000000 bytes/sec", 8.0),
-        (lambda s: peers.netperf_bulk(s, 1440), "MIGRATED TCP\nTHROUGHPUT=8000.00\n", 8.0),
-        (lambda s: peers.qperf_exchange(s, 1, 1), "tcp_lat:\n    latency  =  5000 ns", 100_000),
         (lambda s: peers.sockperf_exchange(s, 1, 1), SOCKPERF, 100_000),
-        (lambda s: peers.netperf_exchange(s, 30, 2), "TRANSACTION_RATE=100000.0", 100_000),
-        (lambda s: peers.iperf3_udp(s, 1440), json.dumps(IPERF3), 8.0),
         (lambda s: peers.nuttcp_udp(s, 1440), f"{NUTTCP} data_loss=1.50000", 8.0),
         (
             lambda s: peers.qperf_udp(s, 1440),
             "send_bw  =  1015228426 bytes/sec\n recv_bw  =  1000000000 bytes/sec",
-            8.0,
-        ),
-        (
-            lambda s: peers.netperf_udp(s, 1440),
-            "LOCAL_SEND_THROUGHPUT=8121.83\nREMOTE_RECV_THROUGHPUT=8000.00",
             8.0,
         ),
     ],
@@ -160,10 +151,8 @@ def test_a_goal_is_judged_round_by_round(ours: tuple[float, ...], verdict: str) 
     assert (alone.verdict(), alone.measured()) == ("nothing to compare with", "–")
 
 
-@pytest.mark.parametrize(
-    ("count", "outside"),
-    [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (11, 1), (12, 2), (20, 5)],  # tables of the sign test
-)
+# The numbers are those of tables of the sign test.
+@pytest.mark.parametrize(("count", "outside"), [(1, 0), (8, 0), (9, 1), (20, 5)])
 def test_median_interval_follows_the_binomial(count: int, outside: int) -> None:
     values = [float(number) for number in range(count)]
     assert goals.median_interval(values) == (outside, count - 1 - outside)
@@ -203,9 +192,3 @@ def test_mistakes_on_the_command_line_are_named(
         main()
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_routes_of_a_pair_name_its_network() -> None:
-    with Loopback() as network:
-        veth = Host(network, "client", "10.0.1.1", "direct0")
-    assert peers._routes(veth) == ["10.0.1.0/24 dev direct0 proto kernel scope link src 10.0.1.1"]

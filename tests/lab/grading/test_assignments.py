@@ -1,16 +1,21 @@
-"""Test every problem set: its solution gets full marks, the untouched exercise nothing, and some
-known mistakes get their declared score."""
+"""Test problem sets: the solution gets full marks, the untouched exercise nothing, and some known
+mistakes get their declared score. tests/slow/grading/test_sets.py tries all sets."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.support.grading.sets import EXAMPLE, NAMES, SOURCES
+from tests.support.grading.sets import EXAMPLE, FEW
+from tests.support.grading.tried import (
+    program_of_another_course_fails,
+    solution_gets_full_marks_and_untouched_exercise_nothing,
+)
 from tests.support.paths import ROOT
 
 from tcplab.grading.trial import Trial
+
+pytestmark = pytest.mark.needs_lab
 
 #: One mistake of each kind; tests/slow/grading/test_mutants.py tries all.
 SAMPLE = {
@@ -21,21 +26,15 @@ SAMPLE = {
 }
 
 
-@pytest.mark.needs_lab
-@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
-def test_solution_gets_full_marks_and_untouched_exercise_nothing(source: Path) -> None:
-    """Run both trials at the same time. They mostly wait, and must not disturb each other."""
-    trial = Trial(source)
-    with ThreadPoolExecutor(2) as threads:
-        reference, untouched = threads.map(trial.run, ("reference", "untouched"))
-    assert reference.as_expected, reference
-    assert reference.total == trial.full
-    assert list(reference.flags) == []
-    assert untouched.as_expected, untouched
-    assert set(untouched.scores.values()) == {0.0}
+@pytest.mark.parametrize("name", FEW)
+def test_solution_gets_full_marks_and_untouched_exercise_nothing(name: str) -> None:
+    solution_gets_full_marks_and_untouched_exercise_nothing(name)
 
 
-@pytest.mark.needs_lab
+def test_program_of_another_course_fails(tmp_path: Path) -> None:
+    program_of_another_course_fails(EXAMPLE, tmp_path)
+
+
 @pytest.mark.parametrize("mutant", SAMPLE)
 def test_known_mistake_gets_its_score(mutant: str) -> None:
     tried = Trial(ROOT / "solutions" / EXAMPLE).run(mutant)

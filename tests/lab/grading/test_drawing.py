@@ -33,7 +33,6 @@ from tcplab.grading.drawing import (
     write_constants,
 )
 from tcplab.grading.handout import hand_out, students_in
-from tcplab.grading.trial import Trial
 
 #: A scenes.py whose captures have no packets, but end with a text of 20 characters.
 SCENES = """
@@ -124,23 +123,6 @@ def test_scene_that_shows_another_cause_gives_way_to_another_scene(course: Path)
     list(draw(scenes.parent.parent, captures=1))
     (cause,) = json.loads((scenes.parent / "captures.json").read_text()).values()
     assert texts_in(course / "solutions" / "tiny")["1"].split()[0] == cause
-
-
-@pytest.mark.needs_lab
-@pytest.mark.parametrize("name", [path.name for path in assignments(ROOT / "solutions")])
-def test_program_of_another_course_fails(name: str, tmp_path: Path) -> None:
-    source = tmp_path / "solutions" / name
-    shutil.copytree(ROOT / "solutions" / name, source)
-    key = course_key(b"another course's", name)
-    (source / "course.json").write_text(json.dumps({"key": key, "captures": 48}))
-    write_constants(source)
-    answers = Task(source / "task.py", name).answers
-    programs = [question for question, variables in answers.items() if not variables]
-    here = Trial(source).run("reference", questions=programs)
-    assert here.total == sum(Trial(source).points[question] for question in programs), here
-    for path in each(list((ROOT / "solutions" / name / "hidden").glob("*.c"))):
-        shutil.copy(path, source / "hidden")
-    assert Trial(source).run("reference", questions=programs).total == 0
 
 
 def test_programs_have_the_numbers_of_this_course(tmp_path: Path) -> None:

@@ -196,19 +196,6 @@ def test_any_message_on_the_result_channel_becomes_valid_data(data: st.DataObjec
     assert all(note.isprintable() for note in received.damage)
 
 
-@fuzzed
-@given(st.binary(max_size=100).filter(lambda noise: b"\n" not in noise), st.integers(0, 3))
-def test_noise_on_the_channel_is_reported_and_changes_nothing(noise: bytes, where: int) -> None:
-    lines = [json.dumps(message).encode() for message in HONEST]
-    quiet = receive(b"\n".join(lines), [0], ["x"], ["a.c"])
-    assert quiet.damage == []
-    lines.insert(where, noise)
-    received = receive(b"\n".join(lines), [0], ["x"], ["a.c"])
-    assert bool(received.damage) == bool(noise)
-    received.damage = []
-    assert received == quiet
-
-
 # ---- archives and folders ------------------------------------------------------------------------
 
 names = st.lists(

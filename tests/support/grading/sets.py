@@ -13,6 +13,9 @@ SOURCES = each(
 NAMES = [path.name for path in SOURCES]
 #: The problem set for tests that need only one.
 EXAMPLE = "small-writes"
+#: Sets that differ in kind, for tests/lab: a client, a server and a program that uses UDP.
+#: tests/slow tries all of them.
+FEW = (EXAMPLE, "pipes", "tcp-vs-udp")
 #: Folders that Python and Jupyter create when a set is opened in `solutions/`.
 BY_PRODUCTS = {"__pycache__", ".ipynb_checkpoints", "captures"}
 
