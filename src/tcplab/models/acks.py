@@ -25,8 +25,6 @@ class SimulatedAck:
     time_ms: float
     #: All bytes before this sequence number have arrived.
     upto: int
-    #: Time since the arrival of the oldest byte that this ACK is the first to acknowledge.
-    delayed_ms: float
     #: The rule that triggered the ACK, in words.
     why: str
 
@@ -84,7 +82,6 @@ class DelayedAckReceiver:
         self._ato: int | None = None  # ACK timeout in ticks, or None before the first data
         self._last_arrival = self.clock.jiffies(0.0)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
-        self._waiting_since = 0.0
         self._timer_ms: float | None = None
         self._timer_ticks = 0
         self._now = 0.0
@@ -95,8 +92,6 @@ class DelayedAckReceiver:
         """Accept a segment without acknowledging it, because outgoing data may carry the ACK."""
         self._advance(at_ms)
         whole("seq", seq, 0, self.next_seq, fix="the model has no reordering: send in order")
-        if not self._scheduled:
-            self._waiting_since = at_ms
         self._scheduled = True
         if seq < self.next_seq:
             self._accept_duplicate()
@@ -246,7 +241,7 @@ class DelayedAckReceiver:
         return None
 
     def _send(self, why: str) -> SimulatedAck:
-        ack = SimulatedAck(self._now, self.next_seq, self._now - self._waiting_since, why)
+        ack = SimulatedAck(self._now, self.next_seq, why)
         self._acknowledge()
         return ack
 

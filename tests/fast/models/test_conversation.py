@@ -52,7 +52,6 @@ def test_the_first_sixteen_are_acknowledged_at_once() -> None:
     late = receiver.timer(receiver.next_timer_ms)
     assert late is not None
     assert late.upto == 200
-    assert late.delayed_ms >= 40
 
 
 def test_reading_without_an_answer_sends_an_ack() -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import socket
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
-from tests.support.models.costs import COSTS, measure_costs, predicted_cost
 from tests.support.models.playground import (
     LINK_LATE,
     SYSCTLS,
@@ -34,6 +35,8 @@ from tcplab.models import (
     Peer,
     Reason,
     Simulation,
+    message_calls,
+    message_cost,
     receive_buffer_grant,
     receive_window,
     send_buffer_grant,
@@ -289,6 +292,63 @@ def check_window(short_lab: Lab, requested: int | None) -> None:
 
 # ---- what a message costs ------------------------------------------------------------------------
 
+WARM_UP: Final = 10
+MEASURED: Final = 9
+
+
+class Cost(NamedTuple):
+    """A way to send a message, and a way to acknowledge it."""
+
+    writes: tuple[int, ...]
+    option: str
+    quickack: str
+
+
+COSTS: Final = [
+    Cost((2,) * 15, "default", "on"),
+    Cost((2,) * 15, "default", "off"),
+    Cost((2,) * 15, "default", "always"),
+    Cost((2,) * 15, "no_delay", "on"),
+    Cost((2,) * 15, "cork", "on"),
+    Cost((2,) * 15, "msg_more", "on"),
+    Cost((2,) * 15, "writev", "on"),
+    Cost((4, 100), "default", "on"),
+    Cost((100,), "default", "off"),
+    Cost((1448, 100), "default", "off"),
+    Cost((2896, 100), "default", "on"),
+    Cost((1000, 1000), "default", "on"),
+    Cost((600, 600, 600), "no_delay", "off"),
+    Cost((1447, 1, 1448), "cork", "on"),
+]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The times of consecutive messages, without the warm-up, and their segments."""
+
+    times_ms: list[float]  # from the first call of a message to the first call of the next
+    segments: float  # data segments of the median message
+
+
+def measure_costs(rtt_ms: float) -> list[Measured]:
+    # Waiting for a round trip takes no CPU time, so several messages can wait together.
+    with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab, ThreadPoolExecutor(7 if rtt_ms else 1) as pool:
+        return list(pool.map(lambda cost: _measure(lab, cost), COSTS))
+
+
+def _measure(lab: Lab, cost: Cost) -> Measured:
+    body = (*message_calls(cost.writes, cost.option), Call("read", 2))
+    setup = Call("nodelay", int(cost.option == "no_delay"), SETTLE_MS)
+    size = sum(cost.writes)
+    answering = Peer(quickack=cost.quickack, reply_every_bytes=size, reply_bytes=2)
+    (played,) = play(lab, [(setup, *body * (WARM_UP + MEASURED + 1))], answering)
+    starts = played.starts_ms[1 :: len(body)][WARM_UP : WARM_UP + MEASURED + 1]
+    times = [later - earlier for earlier, later in pairwise(starts)]
+    counts = [0] * (WARM_UP + MEASURED + 1)
+    for segment in played.data:
+        counts[segment.seq // size] += 1
+    return Measured(times, statistics.median(counts[WARM_UP:-1]))
+
 
 def test_cost_of_a_message_is_as_predicted() -> None:
     check_costs(rtt_ms=40)
@@ -298,7 +358,14 @@ def check_costs(rtt_ms: int) -> None:
     """Segments must be as predicted, and so must the times that a busy machine cannot change."""
     stalled_ms, prompt_ms = [], []
     for cost, measured in each(zip(COSTS, measure_costs(rtt_ms), strict=True)):
-        model = predicted_cost(cost, rtt_ms, CLOCK)
+        model = message_cost(
+            cost.writes,
+            cost.option,
+            path=NetworkPath(rtt_ms=rtt_ms, clock=CLOCK),
+            peer=Peer(quickack=cost.quickack),
+            warm_up=WARM_UP,
+            messages=MEASURED,
+        )
         # Without a delay, ACKs that come at once race with the writes.
         if rtt_ms or cost.quickack != "always":
             assert measured.segments == model.data_segments_per_message, (cost, measured)
