@@ -125,26 +125,19 @@ class Host:
         *,
         timeout_s: float = 60.0,
         check: bool = True,
-        stdin: str | None = None,
         privileged: bool | None = None,
-        env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on this host and wait for it; return its output and exit status.
 
         Raise LabError if it does not end in time, or with `check` if it fails.
         """
         process = self.start(
-            argv,
-            privileged=privileged,
-            env=env,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            argv, privileged=privileged, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         shown = " ".join(os.fspath(word) for word in argv)
         with process:
             try:
-                out, err = process.communicate(stdin, timeout=timeout_s)
+                out, err = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
                 raise LabError(
                     f"'{shown}' on {self.name} did not end within timeout_s={timeout_s:g}"
