@@ -196,22 +196,35 @@ def class_predictions(
     files: Annotated[Sequence[Path], Spelled(Path, "FILE")],
     *,
     lesson: str = "",
+    figures: Folder | None = None,
 ) -> int:
     """Show how far a class's guesses were from the measurements, question by question.
 
     Args:
         files: learners' predictions.json files, or folders with them, such as submitted/.
         lesson: show only this lesson, such as small-writes.
+        figures: save a picture per lesson, predictions-SLUG.png, in this folder.
 
-    Example: tcplab class-predictions submitted --lesson small-writes
+    Example: tcplab class-predictions submitted --lesson small-writes --figures reports
     """
     with loading():
         from tcplab.course import class_predictions as predictions
+        from tcplab.course.class_figure import histograms
         from tcplab.grading.neutral import one_line
 
     guesses = predictions.class_predictions(files)
     guesses = guesses.of(lesson) if lesson else guesses
     print(guesses.table)
+    for number in dict.fromkeys(guess.lesson for guess in guesses.guesses):
+        if figures is None:
+            break
+        figures.mkdir(parents=True, exist_ok=True)
+        path = figures / f"predictions-{number}.png"
+        try:
+            histograms(guesses.of(number)).save(path)
+            print(f"figure: {path}")
+        except ValueError as nothing_to_draw:
+            print(f"tcplab: lesson {number}: no figure: {nothing_to_draw}", file=sys.stderr)
     for file, reason in guesses.left_out.items():
         print(f"tcplab: {one_line(file)}: left out: {one_line(reason)}", file=sys.stderr)
     return 1 if guesses.left_out else 0

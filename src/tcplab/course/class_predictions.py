@@ -44,13 +44,20 @@ class Guesses:
         return questions()[self.lesson][self.name]
 
     @property
+    def ratios(self) -> list[float]:
+        """Each guess as a multiple of the median measurement, or empty if there is none."""
+        if self.measured is None:
+            return []
+        return [_ratio(value, self.measured) for value in self.values]
+
+    @property
     def counts(self) -> list[int] | None:
         """The number of guesses in each of BINS, or None without a measurement."""
         if self.measured is None:
             return None
         counts = [0] * len(BINS)
-        for value in self.values:
-            counts[_bin(_ratio(value, self.measured))] += 1
+        for ratio in self.ratios:
+            counts[_bin(ratio)] += 1
         return counts
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.nonempty import each
 
 from tcplab.cli import main
+from tcplab.course.class_figure import histograms
 from tcplab.course.class_predictions import BINS, Guesses, class_predictions
 from tcplab.course.predictions import NOBODY_ANSWERS, Predictions
 from tcplab.errors import ParameterError
@@ -71,6 +73,9 @@ def test_guesses_are_compared_with_what_the_learners_measured(
     for number, (guess, seen) in enumerate(pairs):
         learner(tmp_path / str(number), guess, seen)
     assert (only(tmp_path).measured, only(tmp_path).counts) == (measured, counts)
+    if measured is None:
+        with pytest.raises(ValueError, match="learners run the lesson to its end"):
+            histograms(class_predictions([tmp_path]))
 
 
 def test_the_newer_of_two_submissions_of_a_learner_counts(tmp_path: Path) -> None:
@@ -140,3 +145,21 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         ParameterError, match="no predictions: lesson '99' is not known; use one of small-writes"
     ):
         class_predictions([learner(tmp_path, 1)]).of("99")
+
+
+def test_figure_has_one_bar_per_height_and_names_each_question(tmp_path: Path) -> None:
+    for number, guess in enumerate((1, 1, 40, 44, 45, 4000)):
+        learner(tmp_path / "class" / str(number), guess)
+    (axes,) = histograms(class_predictions([tmp_path / "class"])).figure.axes
+    assert "15 writes, no option (ms per message): 44" in {text.get_text() for text in axes.texts}
+    bars: list[Any] = list(axes.patches)
+    heights = sorted(abs(bar.get_height()) for bar in each(bars))
+    assert heights == pytest.approx([0.5 / 3, 1 / 3, 0.5])
+
+
+def test_each_lesson_gets_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    learner(tmp_path / "class" / "ada", 1)
+    arguments = ["class-predictions", str(tmp_path / "class"), "--figures", str(tmp_path / "made")]
+    assert main(arguments) == 0
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["predictions-small-writes.png"]
+    assert "15 writes, no option" in capsys.readouterr().out
