@@ -92,7 +92,6 @@ def records(
     unbuffered: bool = False,
     nodelay: bool = False,
     batch: int | None = None,
-    read_bytes: int = 200,
     quickack: QuickAck = "on",
     log: File | None = None,
     run: RunOptions | None = None,
@@ -104,11 +103,9 @@ def records(
         unbuffered: wait after each send until it is acknowledged, like SO_SNDBUF=0 in Winsock
         nodelay: set TCP_NODELAY in recordsource
         batch: records per send, each padded to 100 bytes, or None for one unpadded record per send
-        read_bytes: maximum size of a read of recordsink
     """
     run = run or RunOptions.on_one_cpu()
-    sink = ["recordsink", "-p", "0", "-r", str(read_bytes)]
-    sink += [*run.server_options(network), *long_options(quickack=quickack)]
+    sink = ["recordsink", "-p", "0", *run.server_options(network), *long_options(quickack=quickack)]
     source = ["recordsource", "-p", "{port}", "-c", str(count), *run.client_options(network)]
     source += long_options(unbuffered=unbuffered, nodelay=nodelay, batch=batch, log=log)
     source += [network.server.address]

@@ -61,7 +61,6 @@ class Diagnosis(Exchanged, ABC):
         Column("round_trips", "round trips", "d"),
     )
     program: ClassVar[Program]
-    unit: ClassVar[str]  #: what is counted: "request", "transfer" or "line"
     units_by_default: ClassVar[int]  #: number of requests, blocks or lines
     #: command line of the program at the other end, with {port} for the server's port and {count}
     #: for the number of units
@@ -143,11 +142,11 @@ class Diagnosis(Exchanged, ABC):
         """The main symptom, such as the time of a request, and the minimum for the same work."""
 
     @abstractmethod
-    def further_symptoms(self) -> list[tuple[str, float, float | None]]:
+    def _further_symptoms(self) -> list[tuple[str, float, float | None]]:
         """Return rows on further symptoms: name, measured value, and needed value or None."""
 
     @abstractmethod
-    def named_evidence(self) -> list[tuple[str, str]]:
+    def _named_evidence(self) -> list[tuple[str, str]]:
         """Return the evidence for the cause as pairs of a name and a text."""
 
     @abstractmethod
@@ -160,13 +159,13 @@ class Diagnosis(Exchanged, ABC):
 
     def symptoms(self) -> Table:
         """Return a table of the symptoms, with measured and needed values but without the cause."""
-        rows: list[tuple[str, float, float | None]] = [self.excess, *self.further_symptoms()]
+        rows: list[tuple[str, float, float | None]] = [self.excess, *self._further_symptoms()]
         shown = [(name, digits(here), least and digits(least)) for name, here, least in rows]
         return self._captioned(Table.of(["symptom", "measured", "needed"], shown))
 
     def evidence(self) -> Table:
         """Return a table of the evidence for the cause."""
-        return self._captioned(Table.of(["evidence", "value"], self.named_evidence()))
+        return self._captioned(Table.of(["evidence", "value"], self._named_evidence()))
 
     def _captioned(self, table: Table) -> Table:
         return replace(table, caption=recorded_note(self.provenance))
@@ -177,7 +176,6 @@ class Diagnosis(Exchanged, ABC):
             {
                 "variant": self.program,
                 "source": self.source,
-                "unit": self.unit,
                 "units": self.units,
                 "payload_bytes": self.payload_bytes,
                 "system_calls": self.report.get("system_calls"),
@@ -211,7 +209,6 @@ class Requests(Diagnosis):
     """A run of faulty_request, which writes header and body separately and awaits the answer."""
 
     program = "request"
-    unit = "request"
     units_by_default = REQUESTS
     peer = f"tcp_nodelay_server 0 {{count}} --writes 1 --write-bytes {REQUEST_BYTES}"
     success = "{data_segments} segments for {units} requests, and none was held back."
@@ -271,15 +268,13 @@ class Requests(Diagnosis):
             answered_ns = now_ns
         return times
 
-    def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Return the segments per request, and the longest gap."""
+    def _further_symptoms(self) -> list[tuple[str, float, float | None]]:
         return [
             ("data segments per request", self.segments_per_unit, 1),
             ("longest gap between packets (ms)", self.longest_gap_ms, None),
         ]
 
-    def named_evidence(self) -> list[tuple[str, str]]:
-        """Return the sizes of segments, and the number of requests that were held."""
+    def _named_evidence(self) -> list[tuple[str, str]]:
         sizes = sorted({int(size) for size in self.sent["payload_bytes"]})
         return [
             ("data in a segment (bytes)", " or ".join(map(str, sizes))),
@@ -323,7 +318,6 @@ class Backup(Diagnosis):
     """A run of faulty_backup, whose receive buffer is smaller than the bandwidth-delay product."""
 
     program = "backup"
-    unit = "transfer"
     units_by_default = BACKUP_BYTES // BLOCK_BYTES
     peer = f"tcpsource -p {{port}} -b auto -s {BLOCK_BYTES} -c {{count}}"
     link: ClassVar[Mapping[str, float]] = {"rtt_ms": 20.0, "rate_mbit": 50.0}
@@ -350,8 +344,7 @@ class Backup(Diagnosis):
             left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms
         return time_ms + left / goodput_mbyte_s(self.link["rate_mbit"]) / 1e3
 
-    def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Return the rate, and the longest gap."""
+    def _further_symptoms(self) -> list[tuple[str, float, float | None]]:
         _quantity, taken, needed = self.excess
         rate, full = (8e-3 * self.payload_bytes / seconds for seconds in (taken, needed))
         return [
@@ -359,8 +352,7 @@ class Backup(Diagnosis):
             ("longest gap between packets (ms)", self.longest_gap_ms, None),
         ]
 
-    def named_evidence(self) -> list[tuple[str, str]]:
-        """Return the window, the bandwidth-delay product and the receive buffer."""
+    def _named_evidence(self) -> list[tuple[str, str]]:
         info = self.peer_report["tcp_info"]
         stopped = info["rwnd_limited_us"] / max(info["busy_time_us"], 1)
         return [
@@ -398,7 +390,6 @@ class Ticker(Diagnosis):
     """A run of faulty_ticker, which sends each line byte by byte with TCP_NODELAY."""
 
     program = "ticker"
-    unit = "line"
     units_by_default = LINES
     peer = "tcpsink -p 0 -b auto"
     success = "{data_segments} segments for {units} lines."
@@ -407,16 +398,14 @@ class Ticker(Diagnosis):
     def excess(self) -> Excess:
         return Excess("data segments per line", self.segments_per_unit, 1)
 
-    def further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Return the data per segment, and the share of headers."""
+    def _further_symptoms(self) -> list[tuple[str, float, float | None]]:
         mean, line = (self.payload_bytes / number for number in (len(self.sent), self.units))
         return [
             ("data per segment, mean (bytes)", mean, line),
             ("headers' share of the bytes (%)", _headers(mean), _headers(line)),
         ]
 
-    def named_evidence(self) -> list[tuple[str, str]]:
-        """Return the calls per line, and whether TCP_NODELAY is set."""
+    def _named_evidence(self) -> list[tuple[str, str]]:
         calls = self.report.get("system_calls", 0)
         return [
             ("system calls", f"{calls / self.units:.3g} per line"),

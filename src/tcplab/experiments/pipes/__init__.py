@@ -9,4 +9,3 @@ from a file in memory. The author explains the rates by counting copies (tcplab.
 
 from tcplab.experiments.pipes.measurement import *
 from tcplab.experiments.pipes.pipelines import *
-from tcplab.experiments.pipes.result import *
