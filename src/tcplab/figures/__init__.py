@@ -21,6 +21,7 @@ from tcplab.figures.cork import *
 from tcplab.figures.curves import *
 from tcplab.figures.diagnosis import *
 from tcplab.figures.generic import *
+from tcplab.figures.mtu import *
 from tcplab.figures.picture import Picture as Picture
 from tcplab.figures.pipes import *
 from tcplab.figures.the_lab import *
