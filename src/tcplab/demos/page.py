@@ -48,7 +48,6 @@ def open_page(name: str) -> None:
 
 
 def _is_for_lecturer(record: logging.LogRecord) -> bool:
-    """Return whether a message of Voilà is its address, or a warning the lecturer must see."""
     text = record.getMessage()
     return " is running at:" in text or (
         record.levelno > logging.INFO and "is not trusted" not in text

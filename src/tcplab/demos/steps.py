@@ -130,7 +130,6 @@ def _check(table: Mapping[str, Any], needed: _Kinds, optional: _Kinds) -> None:
 
 @contextmanager
 def _named(part: str) -> Iterator[None]:
-    """Prefix the message of a ParameterError with the part of the file that is wrong."""
     try:
         yield
     except ParameterError as error:

@@ -138,7 +138,6 @@ class DemoView(PanelView):
         self._show_votes()
 
     def _show_votes(self) -> None:
-        """Show the share of votes for each option, and mark the right option once it is known."""
         votes, run = self._votes[self._number], self.answered
         measured = run["headline"] if run and self.step.options else None
         right = None if measured is None else self.step.right(measured)

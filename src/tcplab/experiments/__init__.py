@@ -1,8 +1,4 @@
-"""Run the experiments of the course. Each is one function that lessons, tests and demos share.
-
-Results are data, independent of their display. They have rows of numbers and texts, named by
-column, and the provenance needed to interpret them.
-"""
+"""Run the experiments of the course. Each is one function that lessons, tests and demos share."""
 
 from tcplab.experiments.declaration import Between as Between
 from tcplab.experiments.declaration import PythonOnly as PythonOnly

@@ -85,7 +85,6 @@ class Explained(Variant):
 
     @derived("messages", "d")
     def messages(self) -> int:
-        """The number of messages that the client sent, over all connections."""
         return sum(map(requests, self.explanation.conversations))
 
     #: Sizes of a typical answer's writes and segments, such as "238 + 200" and "7 × 1448 + 106".
@@ -215,7 +214,6 @@ def run_command(
 
 
 def _placed(words: Sequence[str], folder: str) -> list[str]:
-    """Replace {folder} in a command, and add the path of a program that is not in PATH."""
     first, *others = (word.replace(_FOLDER, folder) for word in words)
     if shutil.which(first) is None:
         first = machine.find(first) or first

@@ -67,7 +67,6 @@ def measure(rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0) -> Connecti
 
 
 def _converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:
-    """Send a question and read the answer; return the client's log and its TCP_INFO."""
     log: list[Event] = []
     with connection(lab) as (client, server):
         log.append(Event(time.time_ns(), "write", len(QUESTION)))

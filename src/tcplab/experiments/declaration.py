@@ -135,7 +135,6 @@ def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[st
 
 
 def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Run an experiment, and add its name and the hosts' commands to the provenance."""
     with started_commands() as commands:
         result = function(*args, **kwargs)
     added = {"experiment": name, "host_commands": list(commands)}

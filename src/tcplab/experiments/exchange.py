@@ -46,7 +46,6 @@ class Exchanged:
 
     @property
     def segments(self) -> SegmentArray:
-        """The segments captured at the end that sends the data."""
         return self.exchange.captured
 
     def timeline(self) -> Timeline:

@@ -41,7 +41,6 @@ class MaxSegVariant(Variant, heading="variant"):
 
     @derived("value after connect()")
     def verdict(self) -> str:
-        """The answer right after connect(), compared with what the path carried."""
         if self.connected_bytes == self.arrived_bytes:
             return "true"
         return "too high" if self.connected_bytes > self.arrived_bytes else "too low"
@@ -86,10 +85,7 @@ def _run(network: Network, name: str, *, request: int | None = None) -> MaxSegVa
 
 
 def _ask_maxseg(network: Network, request: int | None) -> tuple[int, int, int]:
-    """Return the client's TCP_MAXSEG before connect(), right after it, and after the data.
-
-    First the client sets TCP_MAXSEG to `request`, unless this is None.
-    """
+    """Return the client's TCP_MAXSEG before connect(), right after it, and after the data."""
     with network.server.socket() as listener, network.client.socket() as sender:
         for end in (listener, sender):
             end.settimeout(30)

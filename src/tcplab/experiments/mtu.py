@@ -56,7 +56,6 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
 
     @derived("headers (%)", ".2f")
     def header_percent(self) -> float:
-        """The percentage of a full packet that IP and TCP headers with options take."""
         packet_bytes = min(self.mtu_bytes, MAX_MTU)
         return 100 * header_share(self.derived_mss_bytes, packet_bytes, _ON_LOOPBACK)
 

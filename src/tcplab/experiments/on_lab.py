@@ -1,8 +1,4 @@
-"""Run a function of a lesson on two hosts, or show its recorded result.
-
-An experiment is a declared function of the package. This module is for functions written in a
-lesson, where learners read and change them.
-"""
+"""Run a function that a lesson defines on two hosts, or show its recorded result."""
 
 from __future__ import annotations
 

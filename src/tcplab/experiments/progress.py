@@ -105,10 +105,7 @@ def in_rounds(
 def one_by_one(
     name: str, variants: Sequence[K], measure: Callable[[K], R]
 ) -> tuple[list[R], dict[str, Any]]:
-    """Measure every variant once. Ctrl-C keeps the results so far.
-
-    Return the results in order, and a dict for the provenance with "runs" and "interrupted".
-    """
+    """Measure every variant once, or fewer on Ctrl-C. Return the results and their provenance."""
     results: list[R] = []
     with Rounds(len(variants), name) as rounds:
         for number in rounds:

@@ -71,10 +71,7 @@ def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g
 
 
 def spread_cells(name: str, values: Sequence[float]) -> dict[str, float]:
-    """Return the cells of a repeated measurement: its median, minimum and maximum.
-
-    The keys are NAME, NAME_min and NAME_max.
-    """
+    """Return the median, minimum and maximum as NAME, NAME_min and NAME_max."""
     return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
 
 
@@ -152,7 +149,6 @@ class Variant(Data):
 
     @property
     def key(self) -> Any:
-        """The value, or tuple of values, by which the result finds this variant."""
         return operator.attrgetter(*self._key)(self)
 
     @property
@@ -201,6 +197,5 @@ def _columns_of(cls: type) -> list[Column]:
 
 
 def _replaced(inherited: Sequence[Column], own: Sequence[Column]) -> list[Column]:
-    """Return the inherited columns, except those whose key is in `own`, and then `own`."""
     keys = {own_column.key for own_column in own}
     return [*(old_column for old_column in inherited if old_column.key not in keys), *own]

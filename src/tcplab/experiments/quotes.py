@@ -72,7 +72,6 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
 
     @derived("stalled", ".0%")
     def stalled_share(self) -> float:
-        """The share of exchanges, after the first two, that waited for a timer."""
         times = self.exchange_ms()[2:]
         return sum(time_ms > _STALL_MS for time_ms in times) / len(times) if times else 0.0
 

@@ -97,7 +97,6 @@ def _count(client: socket.socket, byte: bytes) -> int:
 
 
 def _fill(to: int, file: int, send: _Sender) -> int:
-    """Send the file from its start until the socket is full; return the number of bytes sent."""
     at = 0
     try:
         while at < FILE_BYTES:

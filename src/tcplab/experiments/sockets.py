@@ -19,11 +19,7 @@ MSS_BYTES: Final = 1448  # MTU 1500 minus 20 (IP), 20 (TCP) and 12 (timestamps o
 def connection(
     network: Network, *, before: int | None = None, after: int | None = None
 ) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Connect a sender on the client to a receiver on the server; yield both.
-
-    SO_RCVBUF is set to `before` before listen(), and to `after` after accept(), unless these are
-    None.
-    """
+    """Yield a connected sender and receiver; set SO_RCVBUF `before` listen(), `after` accept()."""
     with network.server.socket() as listener, network.client.socket() as sender:
         for end in (listener, sender):
             end.settimeout(30)

@@ -15,10 +15,7 @@ _ENHANCED = 6  # type of the Enhanced Packet Block in pcapng (draft-ietf-opsawg-
 
 
 def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]:
-    """Map the numbers of data packets (from 0) to the reasons why they left.
-
-    The timeline and the rows may come from captures at different hosts.
-    """
+    """Map data packets (from 0), which either host captured, to the reasons why they left."""
     sender, _arrow, peer = timeline.connection.partition(" -> ")
     directions = {f"tcp {sender} -> {peer}": FROM_CLIENT, f"tcp {peer} -> {sender}": FROM_SERVER}
     packets: dict[tuple[int, int], list[int]] = defaultdict(list)

@@ -28,17 +28,13 @@ class _Machine(Loopback):
     """This machine, on which the capture program may have a file capability (setcap(8))."""
 
     def entrance(self, host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
-        """Return what Loopback does, but skip its check of privileges if `capture` has them."""
         return super().entrance(host, privileged and not _has_right())
 
 
 def record_here(
     client: Sequence[str], interface: str | None = None, timeout_s: float = 60.0
 ) -> Recorded:
-    """Run a command on this machine, and record its calls and, if permitted, its packets.
-
-    The default interface is that of the default route.
-    """
+    """Run a command on this machine, and record its calls and, if permitted, its packets."""
     with (
         temporary_folder() as name,
         _Machine() as machine,
@@ -70,7 +66,6 @@ def right_to_capture() -> str:
 
 
 def _has_right() -> bool:
-    """Return whether the capture program has a file capability."""
     try:
         return bool(os.getxattr(program_path("capture"), "security.capability"))
     except OSError:

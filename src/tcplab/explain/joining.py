@@ -73,7 +73,6 @@ class Conversation:
 
     @property
     def rtt_ns(self) -> int:
-        """The round-trip time of the handshake, or 0 if the handshake was not captured."""
         rows = self.rows[self.rows.from_client & ~self.rows.is_syn]
         if self.handshake_ns is None or not len(rows):
             return 0
@@ -81,7 +80,6 @@ class Conversation:
 
     @property
     def handshake_ns(self) -> tuple[int, int] | None:
-        """Times of the SYN and of the SYN-ACK, or None if either is missing."""
         asked, answered = self.syns("client"), self.syns("server")
         if not (len(asked) and len(answered)):
             return None
@@ -171,10 +169,7 @@ def _is_spare(conversation: Conversation, others_ns: Sequence[int]) -> bool:
 
 
 def _by_ends(segments: SegmentArray) -> Mapping[Ends, list[SegmentArray]]:
-    """Return the segments of each connection, as a list for each pair of ends.
-
-    The same ends may have had several connections, one after the other.
-    """
+    """Return the segments by pair of ends, which may have had several connections in turn."""
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     order = np.argsort(tcp["connection"], kind="stable")
     numbers = tcp["connection"][order]
@@ -243,10 +238,7 @@ def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
 def _shortened(
     rows: SegmentArray, peer: SegmentArray | None, most: int, until_ns: int
 ) -> tuple[SegmentArray, SegmentArray | None]:
-    """Return at most `most` rows until a time, and the peer's rows of that period.
-
-    The rows include at least the handshake.
-    """
+    """Return at most `most` rows until a time, or at least the handshake, with the peer's rows."""
     most = min(most, int((rows["time_ns"] <= until_ns).sum()))
     if len(rows) <= most:
         return rows, peer
@@ -289,10 +281,7 @@ def _timeline(
     logs: Mapping[str, Sequence[Event]],
     rate_mbit: float | None,
 ) -> Timeline | None:
-    """Return the timeline of one sender, or None if it sent no data.
-
-    A log that does not fit the capture is ignored.
-    """
+    """Return one sender's timeline, or None without data. A log that does not fit is ignored."""
     direction = _way(side)
     sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
     if not len(sent):

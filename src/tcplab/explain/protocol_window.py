@@ -66,10 +66,7 @@ def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
 def _pauses(
     timeline: Timeline, grants: Sequence[Ack], soon_ns: int
 ) -> list[tuple[Segment, Segment]]:
-    """Return the segments before and after each pause that a short message ended.
-
-    The window had room, and the program continued within `soon_ns` after the message.
-    """
+    """Return the segments around each pause that a short message ended, with room in the window."""
     pauses = []
     for before, after in pairwise(timeline.segments):
         if after.time_ns - before.time_ns < _PAUSE_NS or (after.waited_ms or 0) * 1e6 > _SOON_NS:

@@ -164,7 +164,6 @@ def run_client(
 
 
 def _hint(log: Path) -> str:
-    """Return a hint if the server failed because of the laboratory's single user, or ""."""
     errors = log.with_suffix(".err").read_text(errors="replace")
     if _CHANGES_USER.search(errors):
         return (

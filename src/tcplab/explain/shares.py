@@ -185,7 +185,6 @@ class _Sender:
         return overflowed if self._had_arrived(segment) else "loss"
 
     def _had_arrived(self, segment: Segment) -> bool:
-        """Return whether an earlier copy of the segment's first byte reached the peer."""
         copies, offset = self._arrived, segment.offset
         first = bisect.bisect_left(copies, offset - self._largest, key=lambda copy: copy.offset)
         last = bisect.bisect_right(copies, offset, key=lambda copy: copy.offset)
@@ -219,7 +218,6 @@ class _Sender:
         return self._by_the_window(segment)
 
     def _by_the_window(self, segment: Segment | None) -> str:
-        """Return "slow-start-after-idle" after a long pause, and otherwise "congestion-window"."""
         if segment is None or segment.message not in self._starts:
             return "congestion-window"
         begin_ns = self._starts[segment.message]
@@ -431,10 +429,7 @@ def in_turn(conversation: Conversation) -> int:
 
 
 def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
-    """Return the side whose event comes next, because the other side was waiting for it.
-
-    If no event follows, the client was waiting for the server's answer.
-    """
+    """Return the awaited side, whose event comes next. If none does, it is the server."""
     turns = []
     for side, times in nexts.items():
         at = bisect.bisect_left(times, until_ns - 1_000_000)

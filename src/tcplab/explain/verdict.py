@@ -99,7 +99,6 @@ class _Judge:
             self._waits[wait.cause].append(wait)
 
     def finding(self, cause: str, share: float) -> Finding:
-        """Return the finding for a cause, which is one of shares.ORDER."""
         describe: Mapping[str, Callable[[float], Finding]] = {
             "nagle-delayed-ack": self._nagle_delayed_ack,
             "nagle": self._nagle,
@@ -172,12 +171,10 @@ class _Judge:
         )
 
     def _usual_wait(self, cause: str) -> str:
-        """Return the median length of the waits for a cause, such as ", after 204 ms", or ""."""
         took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits[cause])
         return f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
 
     def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
-        """Return the side and the write sizes of the most common message that waited, or None."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
         for conversation, waited in zip(self._conversations, self._of_each, strict=True):
             for side, timeline in conversation.timelines.items():
@@ -288,7 +285,6 @@ class _Judge:
         )
 
     def _worst(self, cause: str) -> tuple[Conversation, str]:
-        """Return the connection and the side that waited longest for a cause."""
         total: Counter[tuple[int, str]] = Counter()
         for number, waited in enumerate(self._of_each):
             for wait in waited:
@@ -419,7 +415,6 @@ class _Judge:
         return Finding("handshake", "none", share, ms, "handshakes", "SYN to SYN-ACK", "")
 
     def failures(self) -> list[Finding]:
-        """Return a finding for the first connection that was never opened, if there is one."""
         for conversation in self._conversations:
             if conversation.failure:
                 text = f"{conversation.name}: {conversation.failure}"

@@ -87,14 +87,12 @@ def _draw(
     look: tuple[str, str, str],
     name: str | None = None,
 ) -> None:
-    """Draw a curve in a look, which is a colour, a marker and a line style."""
     every = max(len(points) // _MARKERS, 1)
     keys: dict[str, Any] = dict(zip(("color", "marker", "ls"), look, strict=True))
     axes.plot(*zip(*points, strict=True), lw=1.3, ms=5, markevery=every, label=name, **keys)
 
 
 def _draw_signs(axes: Axes, sign: str, height: float, times_s: Sequence[float], name: str) -> None:
-    """Draw a sign at each time, at a height that is a share of the strip."""
     if times_s:
         thinned = times_s[:: max(len(times_s) // _MOST_TICKS, 1)]
         look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "color": style.BLACK}

@@ -47,7 +47,6 @@ def _scenarios_finding(result: Scenarios) -> tuple[str, str]:
 
 
 def _waits(axes: Axes, scenario: Scenario, row: int) -> list[float]:
-    """Draw the segments' departures, with a bar for each wait; return the departure times in ms."""
     left_ms = []
     start_ns = scenario.start_ns
     segments = scenario.sent()

@@ -147,7 +147,6 @@ class _Curves:
                 yield ack
 
     def in_flight(self) -> Points:
-        """Return the number of bytes in flight after each segment and each ACK."""
         events: list[tuple[int, int, int]] = [
             (segment.time_ns, 0, segment.end) for segment in self.timeline.segments
         ]
@@ -164,7 +163,6 @@ class _Curves:
         return points
 
     def congestion_windows(self) -> Points:
-        """Return the congestion window, in bytes, at each TCP_INFO sample, if the MSS is known."""
         mss = self.timeline.mss_bytes
         if mss is None:
             return []
@@ -175,7 +173,6 @@ class _Curves:
         ]
 
     def table(self) -> Table:
-        """Return the values of all curves at 21 equidistant moments."""
         segments = self.timeline.segments
         times = [self.ms(segment.time_ns) for segment in segments]
         sent = list(zip(times, accumulate((segment.end for segment in segments), max), strict=True))
@@ -195,7 +192,6 @@ class _Curves:
 
 
 def _value(points: Points, moment: float) -> int | None:
-    """Return the value of a step curve at a moment, or None before its first point."""
     # A nanosecond is added because moments are rounded.
     i = bisect.bisect_right(points, moment + 1e-6, key=lambda point: point[0])
     return points[i - 1][1] if i else None
@@ -268,7 +264,6 @@ def steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
 
 
 def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> None:
-    """Draw the peer's window, or describe it in words if it is above the drawing."""
     least = min((value for _time, value in points), default=0)
     if least > top:
         text = f"the peer's window is {where} {least:,} bytes or more"
@@ -294,11 +289,7 @@ def _shade(axes: Axes, curves: _Curves) -> None:
 
 
 def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
-    """Return the reason, start and end (in ms) of each long wait at the hosts.
-
-    Waits for a retransmission are left out. Neighbours with the same reason are merged if the gap
-    between them is tiny.
-    """
+    """Return the reason, start and end (in ms) of each long wait at the hosts."""
     bands: list[tuple[Reason, float, float]] = []
     for hold in sorted(curves.timeline.merged_holds(), key=lambda hold: hold.start_ns):
         if hold.where == "wire" or hold.reason is Reason.RETRANSMISSION:
@@ -315,7 +306,6 @@ def _bands(curves: _Curves) -> list[tuple[Reason, float, float]]:
 
 
 def _bytes_axis(axes: Axes) -> None:
-    """Label the axis in one unit, which is bytes, kB or MB depending on its range."""
     top = axes.get_ylim()[1]
     if axes.get_yscale() == "log":
         axes.yaxis.set_minor_formatter("")

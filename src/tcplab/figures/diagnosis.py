@@ -50,10 +50,7 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
 
 @drawn
 def symptom(case: Diagnosis) -> Picture:
-    """Draw packets captured at the client, and the quantity of which the program takes too much.
-
-    The figure does not show the cause, which :func:`cause` draws.
-    """
+    """Draw the client's packets and the excessive quantity, but not the cause (see `cause`)."""
     some(case.sent, _NOTHING_SENT)
     figure, [packets, excess] = canvas.new_panels([2.2, 1], stacked=True)
     _draw_packets(packets, case, case.segments[_part(case)])
@@ -151,11 +148,7 @@ def _draw_excess(axes: Axes, case: Diagnosis) -> None:
 
 
 def cause(case: Diagnosis) -> Picture:
-    """Draw the figure that shows the cause, which depends on the program.
-
-    A request gets its timeline with the kernel's reasons. A backup gets its bytes in flight, with
-    the limits of receiver and link. The ticker gets the bytes of text and headers in a line.
-    """
+    """Draw the figure that shows the cause, which depends on the program."""
     some(case.sent, _NOTHING_SENT)
     if case.program == "request":
         return timeline(case.timeline())

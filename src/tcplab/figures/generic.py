@@ -230,7 +230,6 @@ def _column(result: Tabular, key: str) -> Column:
 
 
 def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Name the rows by their first column, or by their variants if the column repeats a value."""
     names = [cell(row[result.columns[0].key], result.columns[0].format) for row in rows]
     return names if len(set(names)) == len(names) else [row["variant"] for row in rows]
 
@@ -240,7 +239,6 @@ def _shown(result: Tabular, key: str, row: Mapping[str, Any]) -> str:
 
 
 def _extremes(result: Tabular, key: str) -> str:
-    """Return the smallest and the largest value of a quantity in words, with their variants."""
     rows = [row for row in result.rows() if row.get(key) is not None]
     named = sorted(
         zip(_names(result, rows), rows, strict=True), key=lambda pair: float(pair[1][key])
@@ -255,10 +253,7 @@ def _extremes(result: Tabular, key: str) -> str:
 
 
 def name_rows(axes: Axes, names: Sequence[str], *, characters: int = 26) -> None:
-    """Write the names of the rows 0, 1, ... to the left of the axes, from top to bottom.
-
-    The y axis then points downwards. Long names are wrapped, and line breaks are kept.
-    """
+    """Write the names of the rows 0, 1, ... to the left of the axes, from top to bottom."""
     axes.set_ylim(len(names) - 0.5, -0.5)
     lines = ["\n".join(textwrap.fill(part, characters) for part in n.split("\n")) for n in names]
     axes.set_yticks(range(len(names)), lines)

@@ -73,10 +73,7 @@ class Labels:
         on_lines: bool = False,
         gid: str | None = None,
     ) -> bool:
-        """Write a text in the first free place; return False if there is none.
-
-        A text that may cover lines gets a white background.
-        """
+        """Write a text in the first free place; return False if there is none."""
         wide = text_width_px(text, size, bold=size > SMALL) + 2 * _ROOM
         for x, y, align in places:
             left = {"left": x - _ROOM, "center": x - wide / 2, "right": x - wide + _ROOM}[align]

@@ -49,7 +49,6 @@ class Picture:
 
     @property
     def alt(self) -> str:
-        """The alternative text for readers who cannot see the figure."""
         return f"{self.title}. The numbers are in the table of this picture."
 
     def png(self) -> bytes:

@@ -143,10 +143,7 @@ def text_width_px(text: str, size: float, *, bold: bool = False) -> float:
 
 
 def write(axes: Axes, x: float, y: float, text: str, size: float = SMALL, **look: Any) -> None:
-    """Write a text in front of the drawing, centred on a point unless `look` overrides this.
-
-    Text larger than SMALL is bold unless `look` gives a weight. The colour is converted by ink().
-    """
+    """Write a text in front of the drawing, centred on a point unless `look` overrides this."""
     usual: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 4, "color": BLACK}
     usual["fontweight"] = "bold" if size > SMALL else "normal"
     look = usual | look

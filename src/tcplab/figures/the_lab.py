@@ -101,14 +101,12 @@ class _Packet:
         return "client" if self.from_client else "server"
 
     def label(self, start_ns: int) -> str:
-        """Return the label, with the client's time if the client sent the packet."""
         if not self.from_client:
             return self.text
         first, *more = self.text.split("\n")
         return "\n".join([f"{first} · {(self.left_ns - start_ns) / 1e6:.1f} ms", *more])
 
     def sentence(self, start_ns: int) -> str:
-        """Return a sentence with the packet's departure, arrival and content."""
         here, there = ((ns - start_ns) / 1e6 for ns in (self.left_ns, self.right_ns))
         sent, arrived = (here, there) if self.from_client else (there, here)
         text = self.text.replace("\n", ", ")
@@ -117,7 +115,6 @@ class _Packet:
 
 
 def _packets(tour: Connection) -> list[_Packet]:
-    """Return the packets that both recorders saw, matched by direction and order."""
     assert tour.exchange.peer_segments is not None
     packets = []
     senders: tuple[Sender, Sender] = ("client", "server")

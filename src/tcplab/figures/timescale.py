@@ -49,7 +49,6 @@ class TimeScale:
 
     @property
     def broken(self) -> bool:
-        """True if the scale differs between parts."""
         return len(self.parts) > 1
 
     def x(self, time_ns: float) -> float:
@@ -126,7 +125,6 @@ def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
 
 
 def _nice(value: float) -> int:
-    """Return the smallest of the numbers 1, 2, 5, 10, 20, 50, … that is not below the value."""
     power = 10 ** math.floor(math.log10(max(value, 1)))
     return int(next(step * power for step in (1, 2, 5, 10) if step * power >= value))
 

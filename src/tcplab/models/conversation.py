@@ -1,7 +1,4 @@
-"""Simulate a whole conversation of sender, receiver, applications and link.
-
-The simulation computes which segments will be on the wire, when, and why.
-"""
+"""Simulate a conversation, to compute which segments are on the wire, when, and why."""
 
 from __future__ import annotations
 
@@ -157,8 +154,6 @@ class _EventLoop:
 
 
 class _End:
-    """One end of a connection, with a sender, a receiver and the path to the other end."""
-
     def __init__(
         self,
         loop: _EventLoop,

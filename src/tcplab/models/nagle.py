@@ -1,9 +1,7 @@
 """Model when Linux sends written data and when it holds the data back.
 
-:class:`NagleSender` follows net/ipv4/tcp_output.c and tcp.c of Linux 6.18 event by event. An event
-is a write, an acknowledgement, a timer or an option. Each event returns the segments that leave,
-with the reason each of them left at that moment. tests/lab/models compares the model with the
-running kernel.
+:class:`NagleSender` follows net/ipv4/tcp_output.c and tcp.c of Linux 6.18 event by event.
+tests/lab/models compares it with the running kernel.
 """
 
 from __future__ import annotations
@@ -199,12 +197,10 @@ class NagleSender:
 
     @property
     def queued_bytes(self) -> int:
-        """Number of bytes written but not sent."""
         return self._written - self._nxt
 
     @property
     def held_because(self) -> Reason | None:
-        """The reason the queued bytes wait, or None if there are none."""
         return self._held if self.queued_bytes else None
 
     # ---- sending ----

@@ -104,7 +104,6 @@ class _Inspector:
         self._read_times = [event.time_ns for event in reads]
 
     def judge(self, ack: Ack, una: int, key: tuple[int, int, int]) -> None:
-        """Set the ACK's delay or the missing evidence, unless its data was resent."""
         i = bisect.bisect_right(self._ends, una)
         if i >= len(self._segments) or self._was_resent(una, ack.ack):
             return

@@ -47,7 +47,6 @@ class CongestionWindow:
 
     @property
     def limit(self) -> int | None:
-        """Maximum number of segments in flight, or None if it is unknown."""
         return self._window if self._exact and self._window else self._most
 
     @property

@@ -192,7 +192,6 @@ def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
 
 
 def _renamed(log: Sequence[Event] | None, direction: int) -> Sequence[Event] | None:
-    """Rename the requests, quotes and (in a server's log) replies to reads and writes."""
     if log is None:
         return None
     names = _NAMES[direction]
@@ -298,7 +297,6 @@ def _name(rows: SegmentArray, segments: SegmentArray, direction: int) -> str:
 
 
 def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | None) -> int | None:
-    """Return the largest payload according to the SYNs, TCP_INFO or TCP_MAXSEG, or None."""
     offered = [int(mss) for mss in syns["mss"] if mss]
     both = len({int(direction) for direction in syns["direction"]}) == 2
     if both and offered:

@@ -51,7 +51,6 @@ def message_timeline(
 
 
 def _event(call: Call, start_ms: float, end_ms: float) -> Event:
-    """Return the event that a program logs at the end of a read or the start of another call."""
     if call.kind == "read":
         return Event(_ns(end_ms), "reply", call.value)
     name = _NAMES.get((call.kind, call.value), call.kind)

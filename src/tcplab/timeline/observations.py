@@ -142,11 +142,7 @@ class Observations:
     def sampled(
         self, start_ns: int, end_ns: int, segments_in_flight: int, room_bytes: int, *, in_call: bool
     ) -> Why | None:
-        """Return the reason that TCP_INFO gives for an otherwise unexplained wait, or None.
-
-        The number of segments in flight and the room in the peer's window are those at the start of
-        the wait. `in_call` is True if the application's write had not returned.
-        """
+        """Return the reason that TCP_INFO gives for a wait, by the state at its start, or None."""
         samples = self._e.samples
         first = bisect.bisect_left(samples, start_ns, key=_time_of)
         last = bisect.bisect_right(samples, end_ns, key=_time_of)

@@ -52,8 +52,6 @@ Verdict: TypeAlias = tuple[Why, Hold | None, int | None]
 
 @dataclass(slots=True)
 class _Open:
-    """A hold that has not ended yet."""
-
     since: Moment  #: The event that started the hold
     why: Why  #: The reason as known so far
     released_at: Moment | None = None  #: The event that removed the obstacle, or None
@@ -133,7 +131,6 @@ class Replay:
         return (moment for _time_ns, _index, moment in sorted(moments))
 
     def _end(self) -> None:
-        """Close the open hold. After a complete message, add the idle time until the last call."""
         self._close(self._e.end_ns, ended=False)
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
@@ -230,7 +227,6 @@ class Replay:
         self._judge(moment)
 
     def _call_ended(self) -> None:
-        """Record that the last call returned. If bytes could leave and did not, open a hold."""
         if self._free is None or self.sender.queued <= 0 or self._open is not None:
             return
         since, deferred = self._free.since, self._free.deferred
@@ -389,7 +385,6 @@ class Replay:
         return self.writes[first:last]
 
     def _holds_of(self, carried: Sequence[Write], hold: Hold | None) -> list[Hold]:
-        """Return the holds since the first write carried, except idleness and losses."""
         if not carried:
             return [hold] if hold else []
         late = takewhile(lambda hold: hold.end_ns > carried[0].time_ns, reversed(self.holds))
@@ -421,11 +416,9 @@ class Replay:
             self._passed_ns[packet.ip_id, packet.offset, packet.payload_bytes] = packet.time_ns
 
     def _passed(self, packet: Packet) -> int | None:
-        """Return when a packet with the same IP ID, offset and size was captured, or None."""
         return self._passed_ns.get((packet.ip_id, packet.offset, packet.payload_bytes))
 
     def _first_left(self, packet: Packet) -> int | None:
-        """Return when the packet's first byte first left, or None if the capture lacks it."""
         offsets, packets = self._first_sent
         i = bisect.bisect_right(offsets, packet.offset) - 1
         if i < 0 or packets[i].end <= packet.offset:
@@ -505,7 +498,6 @@ class Replay:
         return ack if packet.offset + packet.payload_bytes > self.sender.window_end_before else None
 
     def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
-        """Return the verdict on a segment that left while no hold was open."""
         since = self._free.since if self._free else moment
         if (why := self._still_kept(since, moment)) is not None:
             self._open = _Open(since, why, in_call=self._seen.in_call(moment))
@@ -520,7 +512,6 @@ class Replay:
         return self.sender.why_at_once(packet), None, None
 
     def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
-        """Return the verdict on a segment that left later than it could, and close its hold."""
         hold, ack = self._close(moment.time_ns), self._seen.last_ack
         by_window = hold is not None and hold.reason in _ENDED_BY_ACK
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
@@ -570,7 +561,6 @@ class Replay:
         return why is not None
 
     def _released(self, moment: Moment, packet: Packet) -> Verdict:
-        """Return the verdict on a segment that left after an event had removed the obstacle."""
         assert self._open is not None
         release = self._cause(self._open.released_at or moment, packet)
         held_for = self._open.why.reason
@@ -607,7 +597,6 @@ class Replay:
         return release
 
     def _left_while_blocked(self, moment: Moment, packet: Packet) -> Verdict:
-        """Return the verdict on a segment that left although the rules would still hold it."""
         assert self._open is not None
         opened = self._open
         why = (

@@ -38,10 +38,7 @@ _GROUPS: Final = (
 
 
 def read_tcp_info(sock: socket.socket) -> dict[str, int]:
-    """Return TCP_INFO of a connected socket, plus time_ns (CLOCK_REALTIME).
-
-    Fields that an older kernel does not have are left out.
-    """
+    """Return TCP_INFO, as far as the kernel has its fields, plus time_ns (CLOCK_REALTIME)."""
     data = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     info = {name: value for name, value in zip(_BYTES, data, strict=False) if name}
     offset = len(_BYTES)

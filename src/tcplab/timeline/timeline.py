@@ -77,10 +77,7 @@ class Timeline:
         return self.writes[-1].message if self.writes else 0
 
     def message_spans_ns(self) -> dict[int, tuple[int, int]]:
-        """Map the number of each message to the times of its first call and of its end.
-
-        A message ends with its reply or, if it has none, with its last ACK.
-        """
+        """Map each message to the times of its first call and its reply, or else its last ACK."""
         spans: dict[int, tuple[int, int]] = {}
 
         def widen(message: int, time_ns: int) -> None:
@@ -217,7 +214,6 @@ def _sentence(timeline: Timeline, segment: Segment) -> str:
 
 
 def _queue(timeline: Timeline, segment: Segment) -> Hold | None:
-    """Return the hold in which the segment waited on the link, or None if it did not wait long."""
     if (segment.queued_ms or 0) < LONG_MS:
         return None
     return next(
@@ -322,7 +318,6 @@ def _ack(timeline: Timeline, ack: Ack) -> str:
 
 
 def _slow(timeline: Timeline, ack: Ack) -> str:
-    """Return a remark on an ACK that was in flight much longer than usual, or ""."""
     if ack.sent_ns is None or timeline.rtt_ms is None:
         return ""
     travel_ms = (ack.time_ns - ack.sent_ns) / 1e6

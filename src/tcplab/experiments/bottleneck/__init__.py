@@ -1,8 +1,4 @@
-"""Send transfers through a shared bottleneck, and record the queue, the windows and the rates.
-
-The experiments repeat lab exercises of several universities, which use Mininet, and test claims
-from papers on router buffers and congestion controls.
-"""
+"""Send transfers through a shared bottleneck, and record the queue, the windows and the rates."""
 
 # ruff: noqa: F403
 

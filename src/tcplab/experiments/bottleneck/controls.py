@@ -48,7 +48,6 @@ class Contest(Variant, key=("controls", "queue_packets"), heading="flows"):
 
     @property
     def first_share(self) -> float:
-        """The first transfer's share of the total rate, from 0 to 1."""
         return float(self.first_mbit / self.mbit)
 
 

@@ -239,10 +239,7 @@ def _seconds(time_ns: int) -> float:
 def _queue_of(
     events: Any, began_ns: int, interval_ms: float
 ) -> tuple[list[tuple[float, int]], list[float], list[float]]:
-    """Return the longest queue of each interval, and the times of drops and of marks.
-
-    Intervals without a packet are left out.
-    """
+    """Return the longest queue of each interval with packets, and the times of drops and marks."""
     to_server = events[events["direction"] == 0]
     time_s = ((to_server["time_ns"] - began_ns) / 1e9).round(4)
     known = to_server["queue_packets"] >= 0

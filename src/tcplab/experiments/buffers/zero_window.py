@@ -75,10 +75,7 @@ _OPEN = "the window is open again"
 
 
 def _events(segments: SegmentArray) -> Iterator[WindowEvent]:
-    """Yield each zero window, each probe and each reopening.
-
-    A probe is an empty segment of the sender while the window is closed.
-    """
+    """Yield each zero window, each empty segment that probes it, and each reopening."""
     is_closed = False
     for segment in segments:
         time_ms = (int(segment["time_ns"]) - segments.first_time_ns) / 1e6

@@ -40,7 +40,6 @@ class Message(Played, Variant, heading="method"):
 
     @derived("ms/message", ".3f")
     def ms_per_message(self) -> float:
-        """The median time from the first call of a message to its reply."""
         log = [event for event in self.exchange.log or () if event.name not in _SET_UP]
         return statistics.median(times_of_messages_ms(log, "read"))
 

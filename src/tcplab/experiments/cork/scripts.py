@@ -30,7 +30,6 @@ class Played(Exchanged):
 
     @property
     def start_ns(self) -> int:
-        """The time of the first call other than a read."""
         return next(event.time_ns for event in self.exchange.log or () if event.name != "read")
 
     @property
@@ -54,10 +53,7 @@ def script_words(calls: Sequence[Call]) -> str:
 def play(
     lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None
 ) -> list[Exchange[PatternResult]]:
-    """Play scripts at the same time, each on its own connection.
-
-    If `reply` is (n, size), the server sends `size` bytes after every n bytes that it reads.
-    """
+    """Play scripts at once, one per connection. `reply` is (bytes read, bytes sent in answer)."""
     run = RunOptions.on_one_cpu()
     with (
         lab.client.capture() as client,

@@ -1,9 +1,4 @@
-"""Run three slow programs, show their symptoms on the network, and check their repair.
-
-The programs are faulty_request.c, faulty_backup.c and faulty_ticker.c. :func:`measure` runs and
-records one of them, :func:`copy` copies its source into the learner's folder, and :func:`check`
-compiles and judges the changed program.
-"""
+"""Run three slow programs, show their symptoms on the network, and check their repair."""
 
 # ruff: noqa: F403
 

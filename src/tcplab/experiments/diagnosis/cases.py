@@ -107,7 +107,6 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def bdp_bytes(self) -> int | None:
-        """The bandwidth-delay product of the link, or None if its rate is unlimited."""
         if not (rate_mbit := self.link.get("rate_mbit")):
             return None
         return round(bdp_bytes(rate_mbit, self.rtt_ms))
@@ -231,7 +230,6 @@ class Requests(Diagnosis):
 
     @property
     def late_requests(self) -> int:
-        """Number of requests that left more than _CORKED_MS after the previous answer."""
         late = 0
         answered_ns: int | None = None
         for row in self.segments.data(retransmissions=False):
@@ -244,7 +242,6 @@ class Requests(Diagnosis):
 
     @property
     def excess(self) -> Excess:
-        """The time of a request, compared with the time from its last segment to the answer."""
         times = self._requests_ms()
         if not times:
             raise LabError(
@@ -333,7 +330,6 @@ class Backup(Diagnosis):
 
     @property
     def excess(self) -> Excess:
-        """The time of the transfer, compared with the minimum for slow start and full goodput."""
         first, last = self.sent[0], self.segments.sent_by("server")[-1]
         taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
         return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())

@@ -190,7 +190,6 @@ def _lacking(pipeline: Pipeline, nc: str) -> str:
 
 
 def _filled(words: Words, nc: str, size_mb: int) -> list[str]:
-    """Return a command for pipe_chain, with the size and this machine's nc filled in."""
     first = nc if words[0] == "nc" and nc else words[0]
     return [first, *(word.replace("{size}", str(size_mb)) for word in words[1:])]
 
@@ -206,7 +205,6 @@ def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | 
 def _run(
     network: Network, nc: str, pipeline: Pipeline, size_mb: int, file: Path | None
 ) -> tuple[ChainResult, float | None]:
-    """Run a pipeline; return its result, and the file's share in the page cache before the run."""
     source, share = None, None
     if pipeline.cache != "made" and file is not None:
         source, share = file, page_cache(network, file, pipeline.cache)

@@ -126,7 +126,6 @@ class Pipeline:
 
     @property
     def shown(self) -> str:
-        """The pipeline as typed in a shell, with an arrow for the connection."""
         sender, receiver = _SENDERS[self.sender], _RECEIVERS[self.receiver]
         block = f" bs={self.block_bytes}" if self.block_bytes else ""
         sends = _SOURCES[self.source].shown.format(sender.shown, bs=block)

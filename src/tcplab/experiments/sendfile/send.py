@@ -20,10 +20,7 @@ from tcplab.programs import HeaderOptions, ReceiverOptions, send_file
 def send_all(
     name: str, plans: Sequence[Plan], runs: int, network: Network, *, beside: Sequence[Network] = ()
 ) -> SendFiles:
-    """Send the file of every plan `runs` times.
-
-    Each network in `beside` runs plans at the same time as `network`.
-    """
+    """Send the file of every plan `runs` times, spread over `network` and those in `beside`."""
     with ExitStack() as stack:
         sizes = {plan.file_bytes for plan in plans}
         files = {size: stack.enter_context(file_of(size)) for size in sizes}

@@ -25,10 +25,7 @@ _CARD_QUEUE: Final = "1200ms"
 
 
 class Networks:
-    """The laboratories in which the rows are measured.
-
-    `stack` closes them. `any` is one of them, for the provenance.
-    """
+    """The laboratories of the rows, which `stack` closes. The provenance is that of `any`."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""Define the result of tcp-vs-udp: all runs of each row, next to those of the book.
-
-The book is J. Snader, Effective TCP/IP Programming, with its tables 2.2 and 2.3.
-"""
+"""Define the result of tcp-vs-udp: all runs of each row, next to those of Snader's tables."""
 
 from __future__ import annotations
 

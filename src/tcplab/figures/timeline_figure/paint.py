@@ -74,7 +74,6 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
 
 
 def _lanes(view: View) -> list[_Lane]:
-    """Return the lanes from top to bottom. The peer's lane is low if there is nothing in it."""
     peer = 48 if view.timeline.peer_marks or view.delayed_acks() else 22
     return [
         _Lane("application", "calls write()", 50),
@@ -153,8 +152,6 @@ class _Painter:
             self._mark(mark, bottom + 11, [bottom + 11, top - 9], f"mark-{number}")
 
     def _label(self, text: str, places: Sequence[Place], colour: str, gid: str) -> None:
-        """Write a label in a free place later, once all arrows are drawn."""
-
         def put() -> None:
             placed = self.labels.put(text, places, colour, gid=gid)
             if not placed and gid.startswith("segment"):
@@ -239,7 +236,6 @@ class _Painter:
         return False
 
     def _idle(self, idle: Hold, waits: Sequence[Hold], y: float) -> None:
-        """Draw a dotted line where the application sent nothing, except below the bars of waits."""
         left, right = self._ends(idle)
         bars = sorted(self._ends(wait) for wait in waits)
         for bar in [*bars, (right, right)]:
@@ -338,13 +334,11 @@ class _Painter:
         return ends[0], (halfway[0], halfway[1])
 
     def _thinned(self, look: Line, name: str, many: int) -> tuple[Line, str]:
-        """Return a thinner look and no label if the arrow is one of many similar ones in a row."""
         if many < _MANY:
             return look, name
         return look._replace(width=1.2 if many < _CROWD else 0.6), ""
 
     def _many(self, run: Sequence[Segment] | Sequence[Ack], name: str, look: Line) -> None:
-        """Write one label for a run of similar arrows, if there are at least _MANY."""
         if len(run) < _MANY:
             return
         bottom, top = self.lanes["wire"]
@@ -395,7 +389,6 @@ class _Painter:
                 self._label(f"{len(run)} × {text}", places, style.GREEN, f"peer-{first}")
 
     def _delayed_ack(self, ack: Ack, bottom: float, top: float, number: int) -> None:
-        """Draw a bar where the peer delays an ACK; it is grey if no data waits for the ACK."""
         assert ack.delay_ms is not None
         left_ns, gid = self.view.departure_ns(ack), f"delay-{number}"
         left, right = max(self.x(left_ns - ack.delay_ms * 1e6), 0.0), self.x(left_ns)
@@ -432,7 +425,6 @@ class _Painter:
             self._to_scale(y - _AXIS - 4)
 
     def _break(self, how_long: str, left: float, right: float) -> None:
-        """Mark both ends of a quiet time, and write its length between or below the marks."""
         y = self.bottom
         for x in (left - 3, left + 3, right - 3, right + 3):
             start, end = (x - 2, y - _MARK), (x + 2, y + _MARK / 2)

@@ -123,7 +123,6 @@ class View:
 
     @property
     def seen_at_peer(self) -> bool:
-        """True if packets were also captured at the peer."""
         return any(segment.arrived_ns is not None for segment in self.timeline.segments)
 
     def is_lost(self, segment: Segment) -> bool:
@@ -134,7 +133,6 @@ class View:
 
     @property
     def span_ms(self) -> float:
-        """The time from the first call to the end of the last message, in ms."""
         spans = self.timeline.message_spans_ns()
         return (spans[self.last][1] - spans[self.first][0]) / 1e6
 
