@@ -84,10 +84,7 @@ def find(name: str) -> str | None:
 
 
 def lacking(*names: str) -> str:
-    """Return a one-line message about the first missing program, or "" if none is missing.
-
-    A program that is not in NEEDS is not checked.
-    """
+    """Return a message about the first missing program in NEEDS, or "" if none is missing."""
     for name in names:
         if name in NEEDS and find(name) is None:
             return not_installed(name)

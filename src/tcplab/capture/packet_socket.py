@@ -1,7 +1,4 @@
-"""Open packet sockets in a host's network, filter packets, and count lost packets.
-
-Sources: packet(7), and the kernel's Documentation/networking/filter.rst.
-"""
+"""Open packet sockets, filter packets and count losses (packet(7), networking/filter.rst)."""
 
 from __future__ import annotations
 
@@ -72,10 +69,7 @@ def open_packet_socket(
 
 
 def _between_us(host: Host) -> Filter:
-    """Return the beginning of a filter for the packets of our programs, or an empty one in a Lab.
-
-    Other programs use the real machine's loopback too.
-    """
+    """Return a filter's start that drops other programs' packets on loopback; empty in a Lab."""
     if not isinstance(host.network, Loopback):
         return ()
     (server,) = struct.unpack("!I", socket.inet_aton(host.network.server.address))

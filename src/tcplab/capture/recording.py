@@ -103,7 +103,6 @@ class Recording:
         return self._capture
 
     def _end(self) -> tuple[list[str], int]:
-        """Stop the recorder, and return its messages and exit status."""
         process = self._process
         assert process is not None
         assert process.stdin is not None

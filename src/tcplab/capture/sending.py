@@ -1,7 +1,4 @@
-"""Send custom packets from a host with a scapy socket.
-
-Sources: raw(7), packet(7).
-"""
+"""Send custom packets from a host with a scapy socket (raw(7), packet(7))."""
 
 from __future__ import annotations
 
@@ -69,10 +66,7 @@ def scapy_socket(host: Host) -> Any:
 
 
 def _from(address: str, packets: Any) -> Any:
-    """Set the source address of packets that have none, and return the packets.
-
-    Otherwise scapy would choose an address from the real machine's routes.
-    """
+    """Set missing source addresses, which scapy would choose from the real machine's routes."""
     from scapy.layers.inet import IP
     from scapy.packet import Packet
 

@@ -1,7 +1,4 @@
-"""Read the parameters of a function from its signature and its docstring.
-
-Experiments and commands declare their options this way, with types, limits and help texts.
-"""
+"""Read the options of experiments and commands from their signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A spelling on the command line for a value that is not a plain word or number.
-
-    It is used in `Annotated`.
-    """
+    """A command-line spelling, in `Annotated`, for a value that is no plain word or number."""
 
     #: A function that converts the word to the value, or raises ValueError.
     parse: Callable[[str], Any]

@@ -132,10 +132,7 @@ def claims_of(lesson: str) -> list[Mapping[str, Any]]:
 
 
 def test_claims(lesson: str, **results: Any) -> Table:
-    """Return a table of the claims that a lesson tests, with the verdicts that the results support.
-
-    The results have the names that claims.toml uses.
-    """
+    """Return a table of a lesson's claims, with verdicts from results named as in claims.toml."""
     claims = claims_of(lesson)
     needed = {entry[0] for claim in claims for entry in claim.get("numbers", {}).values()}
     if needed != set(results):

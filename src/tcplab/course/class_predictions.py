@@ -1,7 +1,4 @@
-"""Compare the predictions of a class with the measurements, question by question.
-
-Each learner hands in `lessons/predictions.json`. The results contain no names.
-"""
+"""Compare the predictions of a class with the measurements, without the learners' names."""
 
 from __future__ import annotations
 
@@ -45,7 +42,6 @@ class Guesses:
 
     @property
     def ratios(self) -> list[float]:
-        """Each guess as a multiple of the median measurement, or empty if there is none."""
         if self.measured is None:
             return []
         return [_ratio(value, self.measured) for value in self.values]
@@ -71,7 +67,6 @@ class ClassPredictions:
 
     @property
     def table(self) -> Table:
-        """A table with one row per question, and the number of guesses in each of BINS."""
         rows = [
             {
                 "lesson": guess.lesson,

@@ -1,7 +1,4 @@
-"""Report what the machine can do, the mode of each lesson, and how to run more lessons live.
-
-A missing capability is reported with advice on how to supply it.
-"""
+"""Report what the machine can do, the mode of each lesson, and how to run more lessons live."""
 
 from __future__ import annotations
 
@@ -72,10 +69,7 @@ def capabilities() -> list[Capability]:
 
 
 def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
-    """Return a lesson's mode (live, loopback, recorded) and what that means.
-
-    `blocked` is the reason why no laboratory can be created, or None.
-    """
+    """Return a lesson's mode (live, loopback, recorded) and its meaning, given why_no_lab()."""
     if blocked is None:
         absent = [name for name in lesson.programs if machine.find(name) is None]
         without = f" except what needs {', '.join(absent)} (not installed)" if absent else ""

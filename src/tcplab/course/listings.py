@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 
 def listing(file: str, *functions: str) -> Code:
-    """Return a C source, or some functions in it with their comments, for a notebook to highlight.
-
-    The functions are in the order of the file.
-    """
+    """Return a C source, or some functions in the file's order, for a notebook to highlight."""
     from IPython.display import Code
 
     path = source_path(file)
@@ -27,10 +24,7 @@ def listing(file: str, *functions: str) -> Code:
 
 
 def _span(lines: list[str], function: str, file: str) -> tuple[int, int]:
-    """Return the start and end indices of a function's lines, with the comment above it.
-
-    The function's last line must be a brace in column 0.
-    """
+    """Return a function's range, with the comment above. It must end with a brace in column 0."""
     head = re.compile(rf"^[A-Za-z_][\w \t*]*\b{re.escape(function)}\([^;]*$")
     for start, line in enumerate(lines):
         if head.match(line):

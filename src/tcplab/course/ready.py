@@ -32,10 +32,7 @@ def questions() -> tuple[Question, ...]:
 
 
 def ask_all() -> list[Question]:
-    """Ask each question and show the right answer; return the questions that were missed.
-
-    The questions after the end of the input are missed.
-    """
+    """Ask each question and show the right answer; return those missed or not reached."""
     missed = list(questions())
     try:
         for number, question in enumerate(questions(), 1):

@@ -89,7 +89,6 @@ class Numbers:
 
     @property
     def of_course(self) -> Numbers:
-        """The numbers that all students of the course share."""
         return Numbers(self.assignment, "", self.course)
 
     def captures(self, count: int = 1) -> list[str]:

@@ -78,11 +78,7 @@ def grade(
     feedback: bool = True,
     **where: Any,
 ) -> Batch:
-    """Grade all submissions of an assignment, or those of `students`, and write the report.
-
-    With `again`, unchanged submissions are graded too. Without `feedback`, no feedback pages are
-    made. `where` is passed to :func:`prepare`.
-    """
+    """Grade all submissions, or those of `students`; grade unchanged ones only with `again`."""
     work = prepare(assignment, **where)
     batch = Batch()
     wanted = _submissions(work.folders, assignment, students, batch.failed)
@@ -220,10 +216,7 @@ def prepare(
 def _submissions(
     folders: CourseDirectory, assignment: str, students: Sequence[str], failed: dict[str, str]
 ) -> list[str]:
-    """Return all students who handed in, or those in `students`.
-
-    Folders that cannot be graded are added to `failed` with the reason.
-    """
+    """Return those in `students`, or all who handed in; add unfit folders to `failed`."""
     submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
     submitters = []
     for folder in sorted(submitted.iterdir()) if submitted.is_dir() else ():

@@ -186,12 +186,8 @@ def small_talk(
     """Draw messages for a server to send before the client's part, as (pause in s, bytes).
 
     They hide the cause of a capture. Without them, a nearest-neighbour classifier could guess the
-    cause from how long a connection lasts, how much it carries and where it pauses.
-
-    Fewer than `messages` messages come after a short pause or none. A few more come after pauses of
-    up to `longest_s`, which is about as long as those of the client's part. One further message,
-    without a pause, has up to `bulk_bytes`. The last messages come after the pauses `last_s`, which
-    imitate the pauses of other causes.
+    cause from how long a connection lasts, how much it carries and where it pauses. The pauses of
+    up to `longest_s` are like those of the client's part, and `last_s` imitates other causes.
     """
     rng = random.SystemRandom()
     often = rng.random()
@@ -276,13 +272,8 @@ def record_connection(
     the recorder lost packets, or the server did not end in time.
 
     Args:
-        lab: laboratory with the two hosts.
-        path: file for the capture.
-        client: function that acts as the client.
-        server: function that acts as the server.
         prepare: called before listen() and connect() with the listening and the client's socket, to
             set options.
-        port: port on which the server listens.
         snaplen: bytes to keep per packet; the headers suffice and keep captures small.
         talk: messages that the server sends first, as (pause in s, bytes); by default small_talk().
         patience_s: time for the server to end after the client.
@@ -325,7 +316,6 @@ def _serve(
     talk: Sequence[tuple[float, int]],
     failures: list[Exception],
 ) -> None:
-    """Accept one connection, send `talk`, and call the server's function."""
     try:
         accepted, _ = listener.accept()
         with accepted:

@@ -56,9 +56,7 @@ def run_cells(
     student: str = "learner",
     unsafe: bool = False,
 ) -> Ran:
-    """Run cells in a sandbox whose folder is a copy of `folder`, and return the results.
-
-    The results include the variables `names` and the content of `files` after the last cell.
+    """Run cells in a sandbox with a copy of `folder`; return the variables `names`, and `files`.
 
     If a cell ends its process (by os._exit, too much memory, or an endless loop that cannot be
     interrupted), the other cells are run again without it in the remaining time. No cell is run

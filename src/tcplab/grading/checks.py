@@ -48,10 +48,7 @@ def score(verdict: Verdict, points: float) -> float | None:
 
 
 def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
-    """Combine weighted verdicts. Messages of those that did not pass come first.
-
-    The share is None if a part could not be judged. The weights must add up to 1.
-    """
+    """Combine verdicts with weights that add up to 1; the share is None if that of a part is."""
     listed = list(parts)
     total = sum(weight for weight, _ in listed)
     if not listed or not math.isclose(total, 1, abs_tol=1e-9):
@@ -232,8 +229,7 @@ def numbers_in(
 ) -> list[float] | Verdict:
     """Return the answers with these names if all of them are numbers, or a verdict.
 
-    If `least` is given, they must be whole numbers from `least`. They must also be larger than
-    `above` and at most `most`, if given.
+    With `least`, they must be whole numbers from `least`. The limit `above` itself is excluded.
     """
     for name in names:
         if missing := _not_answered(answers[name], name):
@@ -284,10 +280,7 @@ def counts_in(
     least: int = 0,
     most: int | None = None,
 ) -> list[int] | Verdict:
-    """Return an answer that is a list of whole numbers from `least` to `most`, or a verdict.
-
-    If `most` is None, there is no upper limit. For `length` see :func:`list_in`.
-    """
+    """Return a list of whole numbers from `least` to `most`, or a verdict; see :func:`list_in`."""
     given = list_in(value, length, name=name, of=of)
     if isinstance(given, Verdict):
         return given

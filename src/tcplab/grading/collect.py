@@ -196,10 +196,7 @@ def sender_of(name: str, known: Collection[str] = ()) -> Sender:
 def _senders(
     archives: Iterator[Archive], known: Mapping[str, str], collected: Collected
 ) -> dict[str, tuple[Sender, Archive]]:
-    """Return the sender and the archive of each login.
-
-    If a login has two archives, both are rejected, because one may be someone else's.
-    """
+    """Return each login's sender and archive. Two are both rejected; one may be someone else's."""
     by_login: dict[str, list[tuple[Sender, Archive]]] = {}
     known_alike = {same_for_people(login): login for login in known}
     for archive in archives:

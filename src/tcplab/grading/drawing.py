@@ -149,10 +149,7 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
 
 
 def write_constants(source: Path) -> None:
-    """Write a course's numbers into the C files of an assignment.
-
-    Raise ParameterError if IN_PROGRAMS names a constant that none of the files has.
-    """
+    """Write the numbers into C files. Raise ParameterError if a name in IN_PROGRAMS is in none."""
     task = Task(source / "task.py", source.name)
     for name in task.in_programs:
         constant = name.upper()
@@ -167,10 +164,7 @@ def write_constants(source: Path) -> None:
 
 
 def questions_by_choice(source: Path) -> list[str]:
-    """Return the questions for which the judge calls choice() or check_choice().
-
-    They have few possible answers. Calls in the judge's own functions count too.
-    """
+    """Return the questions with few answers, whose judge calls choice() or check_choice()."""
     code = ast.parse((source / "hidden" / "judge.py").read_bytes())
     names = {each.name: _names_in(each) for each in code.body if isinstance(each, ast.FunctionDef)}
     choosing = {"choice", "check_choice"}

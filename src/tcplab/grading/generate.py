@@ -23,10 +23,7 @@ from tcplab.grading.course import configure, find_alembic
 
 
 def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
-    """Write the exercises of the assignments in root/solutions to `target`; return their names.
-
-    Folders with the same names are replaced. `only` selects some of the assignments.
-    """
+    """Write exercises to `target`, replacing folders; return their names. `only` selects some."""
     from traitlets.config import Config
 
     names = sorted(

@@ -29,10 +29,7 @@ _KEYWORDS = _TYPES | _OTHERS | {b"goto"}
 
 
 def like_others(source: Path, submissions: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Return the flags of each student, for the C programs in the students' folders.
-
-    `source` is the folder with the model solution.
-    """
+    """Return each student's flags for C programs. `source` has the model solution."""
     flags: dict[str, list[str]] = {student: [] for student in submissions}
     for name, given in released_files(source).items():
         model = _bare(without_marks((source / "hidden" / name).read_text()).encode())

@@ -151,10 +151,7 @@ class Talk:
         self._scapy.send(ip / (_TCP.pack(*fields) + rest))
 
     def hear(self, enough: Enough | None = None, within_s: float = PATIENCE_S) -> list[Heard]:
-        """Return the segments that arrive within `within_s`, or until `enough` is true of them.
-
-        By default, one segment is enough.
-        """
+        """Return the segments within `within_s`, or until `enough` is true (default: of one)."""
         from scapy.layers.inet import TCP
 
         heard: list[Heard] = []

@@ -220,7 +220,6 @@ def _at_most(cpu_s: float) -> Iterator[None]:
 
 
 def _elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
-    """Return the tags in order, with their attributes except those for layout."""
     parser = _Elements()
     parser.feed(page)
     return parser.elements

@@ -69,10 +69,7 @@ def load_ahead() -> None:
 
 @contextmanager
 def on_interrupt(answer: Any) -> Iterator[None]:
-    """Set the handler of Ctrl-C until the with statement ends.
-
-    Only the main thread may set a handler. In other threads this has no effect.
-    """
+    """Set the handler of Ctrl-C in the body. Outside the main thread, this has no effect."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -84,10 +81,7 @@ def on_interrupt(answer: Any) -> Iterator[None]:
 
 
 def note_interrupt(number: int, _frame: object) -> None:
-    """Record a signal for look_for_interrupt(). A second signal kills the process.
-
-    An exception raised here could be lost, for example in a weak reference's callback.
-    """
+    """Record a signal, since an exception here could be lost. A second one kills the process."""
     global _is_interrupted
     _is_interrupted = True
     signal.signal(number, signal.SIG_DFL)
@@ -223,7 +217,6 @@ class _Slot(Generic[T]):
             self._process.kill()
 
     def finish(self) -> Finished[T]:
-        """Return the process's result, or the reason why there is none."""
         try:
             return Finished(self.task, json.loads(self.connection.recv_bytes()))
         except (EOFError, OSError):
@@ -235,7 +228,6 @@ class _Slot(Generic[T]):
             self.close()
 
     def close(self) -> None:
-        """End the process if it is still running, and remove its temporary files."""
         self._process.kill()
         self._process.join()
         self.connection.close()

@@ -1,7 +1,4 @@
-"""Compile C programs for checks, describe how a program ended, and list its segments.
-
-docs/new-assignment.md shows a check that uses these functions.
-"""
+"""Compile C programs for checks, and describe their runs (see docs/new-assignment.md)."""
 
 from __future__ import annotations
 

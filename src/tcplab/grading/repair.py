@@ -62,11 +62,7 @@ class _Cell:
 
 
 def repair(data: bytes, released: Any) -> Repaired:
-    """Read a submitted notebook, and rebuild it from the released one.
-
-    The result has the released cells in their order, with the learner's answers. It also has the
-    additional cells of the learner, in their places.
-    """
+    """Rebuild a submitted notebook from the released one; keep the learner's additional cells."""
     into = Repaired()
     cells = _read(data, into)
     into.notebook = _rebuild(cells, released, into)
@@ -191,7 +187,6 @@ def _cells_of(document: Any, into: Repaired) -> list[Any]:
 
 
 def _at(document: Any, *path: str) -> Any:
-    """Return the value at a path of keys, or None if a key is missing."""
     for key in path:
         document = document.get(key) if isinstance(document, dict) else None
     return document
@@ -309,7 +304,6 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
 
 
 def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
-    """Match remaining cells that assign all variables of a missing solution cell."""
     defined = {
         i: set(_ASSIGNED.findall(cell.source)) for i, cell in enumerate(cells) if places[i] is None
     }
@@ -323,7 +317,6 @@ def _match_by_names(cells: Sequence[_Cell], released: Any, places: list[int | No
 
 
 def _match_by_neighbour(cells: Sequence[_Cell], released: Any, places: list[int | None]) -> None:
-    """Match remaining cells that follow the predecessor of a missing answer cell."""
     for i in range(1, len(cells)):
         before = places[i - 1]
         if places[i] is not None or before is None or before + 1 >= len(released.cells):

@@ -161,7 +161,6 @@ def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
 
 
 def _for_canvas(assignment: str, scored: Sequence[Line], max_score: float) -> _Rows:
-    """Yield rows for Canvas's gradebook, with its columns and the full points in the second row."""
     yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
     yield ["    Points Possible", "", "", "", "", max_score]
     for line in scored:

@@ -84,7 +84,6 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """True if the command exited by itself with status 0."""
         return self.exit_status == 0 and self.stopped_by is None
 
     @property
@@ -264,7 +263,6 @@ class Started:
         return None
 
     def _keep(self, stream: str, data: bytes) -> int:
-        """Keep data up to the limit, and return the number of bytes kept."""
         most = self.limits.result_bytes if stream == "result" else self.limits.output_bytes
         kept = data[: most - len(self._taken[stream])]
         self._taken[stream] += kept
@@ -363,7 +361,6 @@ def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[s
 def _without_sandbox(
     command: Sequence[str], folder: str, given: Path | None, env: Mapping[str, str] | None
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the command and its environment for a run in a plain folder."""
     if given:
         shutil.copytree(given, folder, dirs_exist_ok=True)
     if command[0].startswith("./"):  # the folder is not the working directory yet
@@ -378,10 +375,7 @@ def run(argv: Sequence[str], **options: Any) -> Outcome:
 
 
 def why_no_sandbox() -> str | None:
-    """Return why submissions cannot be judged here, and the fix, in one line; None if they can.
-
-    The test makes a laboratory, and compiles a C program in a sandbox.
-    """
+    """Return why submissions cannot be judged here, and the fix, in one line; None if they can."""
     from tcplab.lab import why_no_lab
 
     try:

@@ -72,10 +72,7 @@ def stage(source: Path, target: Path, expected: Expected) -> Staged:
 def copy_files(
     source: Path, target: Path, expected: Expected, *, owner: int | None = None
 ) -> Staged:
-    """Copy the plain files of a submission, and return the repairs and flags.
-
-    With `owner`, only files of this user are copied.
-    """
+    """Copy a submission's plain files, or only those of `owner`; return repairs and flags."""
     staged = Staged()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)

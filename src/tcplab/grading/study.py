@@ -264,7 +264,6 @@ class _ProblemSet:
 
     @property
     def saved(self) -> str:
-        """The file of the notebook, and when it was saved."""
         path = self.exercise / f"{self.name}.ipynb"
         at = time.strftime("%H:%M on %d %B", time.localtime(path.stat().st_mtime))
         return f"{path.relative_to(self._course)} as it was saved at {at}"
@@ -401,7 +400,6 @@ class _ProblemSet:
 def _note(
     tries: list[dict[str, Any]], given: str | None, points: float | None, full: float
 ) -> None:
-    """Add an attempt, unless there is no answer or the answer repeats an earlier one."""
     if given is not None and all(earlier["answer"] != given for earlier in tries):
         at = time.strftime("%Y-%m-%d %H:%M")
         tries.append({"at": at, "answer": given, "points": points, "of": full})

@@ -116,12 +116,10 @@ class Submission:
 
     @property
     def captures(self) -> list[Stored]:
-        """The student's captures, in the order in which the numbers name them."""
         return [Stored(self.folder, name) for name in named_in(self.numbers)]
 
     @property
     def capture(self) -> Stored:
-        """The student's capture, if the numbers name only one."""
         (capture,) = self.captures
         return capture
 
@@ -152,10 +150,7 @@ class Submission:
     # -- compiling --
 
     def compile(self, name: str, *, flags: Sequence[str] = ()) -> Built:
-        """Compile a C file of the submission; checks that use the same flags share the result.
-
-        A source that includes a header of the course is linked with the course's library.
-        """
+        """Compile a C file of the submission; checks that use the same flags share the result."""
         if name not in self.files:
             return Built(name, None, f"{name} was not handed in.")
         if (name, *flags) not in self._built:
@@ -234,15 +229,11 @@ class Submission:
         """Run the learner's program on one host, and a program of the course on the other.
 
         Args:
-            built: the learner's compiled program.
             arguments: the learner's arguments, in which "{port}" is replaced by the server's port.
             peer: the course's program and its options. A server must print its port (--json). For a
                 client, "{port}" is replaced.
-            role: role of the learner's program.
             port: port on which the learner's server must listen; not used by a client.
             lab: parameters of the Lab, such as {"rtt_ms": 20}.
-            files: files to put into the program's folder.
-            limits: limits on the learner's program.
             connections: number of connections that are allowed. If there may be several, the
                 segments of all are returned.
         """

@@ -54,10 +54,7 @@ def _messages() -> SimpleNamespace:
 
 
 class Interfaces:
-    """Configure the interfaces of the network namespace in which `open_socket` opens sockets.
-
-    Every method raises OSError if the kernel rejects the request.
-    """
+    """Configure a network namespace's interfaces, or raise OSError if the kernel refuses."""
 
     def __init__(self, open_socket: Callable[[int, int, int], socket.socket]) -> None:
         self._library = _messages()
@@ -176,10 +173,7 @@ class Interfaces:
         new: bool = False,
         old: bool = False,
     ) -> None:
-        """Send a request, and raise OSError unless the kernel accepts it.
-
-        With `new` the object must not exist yet, and with `old` an existing one is replaced.
-        """
+        """Send a request or raise OSError. `new` forbids an existing object; `old` replaces it."""
         netlink, number = self._library.netlink, next(self._numbers)
         flags = netlink.NLM_F_REQUEST | netlink.NLM_F_ACK
         asked = message()

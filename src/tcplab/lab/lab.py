@@ -328,10 +328,7 @@ class Lab(Network):
         return process, Link(process)
 
     def _watch_wire(self, process: subprocess.Popen[str]) -> None:
-        """Wait for the link to end, and record an unexpected end as the laboratory's failure.
-
-        Otherwise the link's end would look like a lossy network.
-        """
+        """Record an unexpected end of the link, which would otherwise look like a lossy network."""
         code = process.wait()
         if self._closed:
             return

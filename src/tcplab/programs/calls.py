@@ -147,7 +147,6 @@ class SocketCalls:
         return [(self.calls[i], size, following[i]) for i, size in grown.items()]
 
     def _following(self) -> list[Call | None]:
-        """Return for each call the next call of the same thread, or None."""
         latest: dict[int, Call] = {}
         following: list[Call | None] = []
         for call in reversed(self.calls):
@@ -156,7 +155,6 @@ class SocketCalls:
         return following[::-1]
 
     def _may_have_waited(self, call: Call, after: Call) -> bool:
-        """Return whether a write may have waited for room in the send buffer."""
         if after.sndbuf_limited_us > call.sndbuf_limited_us:
             return True
         held = call.unacked * self.mss_bytes + call.notsent_bytes + call.asked_bytes

@@ -127,7 +127,6 @@ class _Stage:
         )
 
     def end(self) -> None:
-        """Kill the program if it is still running, and close its pipes."""
         if not self.ended():
             self.process.kill()
             self.process.wait()

@@ -44,7 +44,6 @@ class Built:
 
     @property
     def first_error(self) -> str:
-        """The line of the messages that says why the source does not compile."""
         lines = self.messages.splitlines()
         errors = [line for line in lines if "error" in line or "undefined reference" in line]
         return (errors or lines)[0]

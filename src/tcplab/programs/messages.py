@@ -33,7 +33,6 @@ class SmallWritesResult(Report):
 
     @property
     def ms_per_message(self) -> float:
-        """Mean wall time per message, in ms."""
         return self.usage.wall_s * 1e3 / self.messages
 
 

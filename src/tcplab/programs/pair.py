@@ -40,10 +40,7 @@ class RunOptions:
 
     @classmethod
     def on_one_cpu(cls) -> Self:
-        """Return options that put both ends on one CPU.
-
-        Waking another CPU takes time, which would hide TCP's behaviour.
-        """
+        """Put both ends on one CPU, because the time to wake another would hide TCP's behaviour."""
         return cls(cpu=min(os.sched_getaffinity(0)))
 
     def server_options(self, network: AnyNetwork) -> list[str]:

@@ -46,12 +46,7 @@ class Connections:
         self._openings: list[_Opening] = []
 
     def enter(self, source: End, target: End, columns: dict[str, Any]) -> None:
-        """Add a packet's connection, and its direction relative to the connection's first packet.
-
-        Args:
-            source, target: the packet's sender and receiver
-            columns: the columns of its row, which get a `connection` and a `direction`
-        """
+        """Add `connection`, and `direction` relative to its first packet, to a packet's columns."""
         protocol = columns["protocol"]
         key = protocol, frozenset((source, target))
         pair = self._pairs.get(key)

@@ -28,10 +28,7 @@ class LeftOut(Exception):  # noqa: N818  (it ends the decoding of one packet)
 def decode(frame: bytes, wire_bytes: int, link_type: int) -> tuple[End, End, dict[str, Any]]:
     """Return the two ends of a TCP or UDP packet and the columns of its row, or raise LeftOut.
 
-    Args:
-        frame: the captured bytes, which may end early
-        wire_bytes: length of the packet on the link
-        link_type: link type in the capture
+    `frame` may end early. `wire_bytes` is the length of the packet on the link.
     """
     try:
         version, at = _network(frame, link_type)

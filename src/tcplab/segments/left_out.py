@@ -41,10 +41,7 @@ def link_type(number: int) -> str:
 
 
 def ethertype(number: int) -> str:
-    """Return the name of an EtherType, such as "ARP" for 0x0806.
-
-    The number 0 stands for a packet that is neither IPv4 nor IPv6.
-    """
+    """Return the name of an EtherType ("ARP" for 0x0806). 0 means neither IPv4 nor IPv6."""
     if number == 0:
         return "neither IPv4 nor IPv6"
     if number <= _LONGEST_LENGTH:

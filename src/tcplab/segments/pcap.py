@@ -305,7 +305,6 @@ def _clock(options: dict[int, bytes], order: str) -> tuple[int, int]:
 
 
 def _counted(interface: Interface, options: dict[int, bytes], order: str) -> Interface:
-    """Return the interface with the counts of a statistics block."""
     counts = {
         code: struct.unpack(order + "Q", value)[0]
         for code, value in options.items()

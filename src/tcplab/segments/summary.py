@@ -54,7 +54,6 @@ def summary(segments: SegmentArray) -> str:
 
 
 def _connections(segments: SegmentArray) -> list[dict[str, Any]]:
-    """Return the row of each direction of each connection."""
     rows = []
     for number in np.unique(np.asarray(segments["connection"])).tolist():
         connection = segments.of(number)

@@ -32,10 +32,7 @@ class Choice:
         *,
         name: str = "",
     ) -> Choice:
-        """Make a list for one value of an experiment's parameter, with some or all of its choices.
-
-        The parameter supplies omitted arguments. If its default is a sequence, give a default.
-        """
+        """Make a list of a parameter's choices. If its default is a sequence, give one."""
         return cls(
             name or parameter.name, label, options, default or parameter.default, parameter.help
         )
@@ -68,10 +65,7 @@ class Number:
     def of(
         cls, parameter: Parameter, label: str, default: float | None = None, **more: Any
     ) -> Number:
-        """Make a box for one value of an experiment's parameter, within its limits or tighter ones.
-
-        The parameter supplies omitted arguments. If its default is a sequence, give a default.
-        """
+        """Make a box within a parameter's limits. For a sequence, give a default."""
         limits = parameter.limits
         assert limits is not None, f"{parameter.name} is declared without limits"
         given: dict[str, Any] = {
@@ -123,10 +117,7 @@ Control: TypeAlias = Choice | Number | Text
 
 
 def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all values by the names of the controls, with defaults for missing ones.
-
-    Raise ParameterError if a name is unknown or a value is not allowed.
-    """
+    """Return all values by name, with defaults; raise ParameterError for a bad name or value."""
     names = [control.name for control in controls]
     for name in values:
         checks.choice("setting", name, names)

@@ -10,10 +10,7 @@ from tcplab.widgets.controls import Choice, Control, Number
 
 
 def make_field(control: Control, changed: Callable[[Any], object]) -> tuple[Any, Any]:
-    """Return the widget of a control, and the widget in it whose `value` is the setting.
-
-    `changed` is called with each new value.
-    """
+    """Return the widget of a control, and the widget in it whose `value` is the setting."""
     import ipywidgets as w
 
     parts: tuple[Any, ...]

@@ -125,7 +125,6 @@ class Runs:
                 self._connection.send(message)
 
     def _kill(self) -> None:
-        """End the process with everything it has started."""
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -173,7 +173,6 @@ class PanelView:
 
     @property
     def shown(self) -> dict[str, Any] | None:
-        """The run that is shown, which is the last one, or None."""
         return next(reversed(self.panel.runs), None)
 
     def _show_results(self) -> None:

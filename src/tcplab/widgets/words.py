@@ -32,10 +32,7 @@ def names(controls: Sequence[Control], runs: Sequence[Run]) -> list[str]:
 
 
 def comparison(spec: PanelSpec, rows: Sequence[tuple[str, str, float | None]]) -> str:
-    """Return an HTML table with a bar for each row that has a number; "" if none has.
-
-    A row has a class for its colour, a name and a number in the panel's unit.
-    """
+    """Return an HTML table of rows (class, name, number), with bars; "" if there is no number."""
     shown = [(kind, name, value) for kind, name, value in rows if value is not None]
     if not shown:
         return ""

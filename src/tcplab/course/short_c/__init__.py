@@ -35,10 +35,7 @@ __all__ = [
 
 
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
-    """Run a learner's program in a laboratory, and check that it reaches the lesson's goal.
-
-    Without a laboratory, the verdict is None.
-    """
+    """Check in a laboratory that a program reaches its goal; the verdict is None without one."""
     path = path_of(slug) if source is None else Path(source)
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; short_c.copy({slug!r}) makes one")

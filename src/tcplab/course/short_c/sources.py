@@ -35,10 +35,7 @@ def show(slug: str) -> Code:
 
 
 def copy(slug: str, folder: str | os.PathLike[str] = ".") -> Path:
-    """Copy a lesson's program into a folder for the learner to change, and return its path.
-
-    A file that is already there is kept.
-    """
+    """Copy a lesson's program into a folder, unless it is already there; return its path."""
     choice("slug", slug, list(CASES))
     path = Path(folder) / f"{slug}.c"
     if not path.exists():

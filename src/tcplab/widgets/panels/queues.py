@@ -35,10 +35,7 @@ def _link(values: Values) -> dict[str, Any]:
 
 
 def _rtt_ms(values: Values) -> float | None:
-    """Return the RTT with a full queue, or with a managed queue at its target delay.
-
-    Return None if the transfer is too short to fill the queue that far.
-    """
+    """Return the RTT with a full or managed queue; None if the transfer is too short to fill it."""
     packet_ms = serialisation_ms(MSS_BYTES, values["rate_mbit"])
     full_ms = values["queue_packets"] * packet_ms
     aqm = values["router"].partition("+")[0]
