@@ -185,9 +185,7 @@ def test_a_value_that_no_recording_can_hold_is_refused(value: Any) -> None:
     "coded",
     [
         {"$": "subprocess:Popen", "args": "true"},
-        {"$": "tcplab.lab:Lab"},
         {"$": "tcplab.lab.lab:subprocess.Popen", "args": "true"},
-        {"$": "tcplab.programs:read_log", "path": "x"},
         {"$": "tcplab.experiments:no such"},
         {"$": "code"},
     ],

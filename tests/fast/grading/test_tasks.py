@@ -34,7 +34,9 @@ def test_assignment_is_complete(name: str) -> None:
     assert tried.all_points == (4 if name == "the-lab" else 20)
     assert len(tried.mutants) >= 5
     task = Task(ROOT / "solutions" / name / "task.py", name)
-    assert set(task.answers) == set(tried.points)
+    reasons = tomllib.loads((ROOT / "solutions" / name / "hidden" / "why.toml").read_text())
+    assert set(task.answers) == set(reasons) == set(tried.points)
+    assert all(len(reason.split()) >= 12 for reason in each(reasons.values()))
     # Numbers are plain data, and each student gets different ones, so that answers cannot be
     # passed on.
     made = [json.dumps(task.numbers(student)) for student in ("ada", "bob", "carla", "dan")]
@@ -58,9 +60,6 @@ def test_brackets_without_end_in_a_programs_output_are_no_object() -> None:
         ValueError, match=r"not an object|Expecting value"
     ):  # Python versions differ
         last_object("[" * 5000)
-    tasks = (ROOT / "solutions" / name / "task.py" for name in NAMES)
-    [reader] = [path for path in tasks if "def _last_json" in path.read_text()]
-    assert load_module(reader, "task_that_reads_output")._last_json(b"[" * 5000) == {}
 
 
 def test_unpaired_solution_marker_is_refused() -> None:
@@ -82,9 +81,6 @@ def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
     shown = repr(assignment.check("q1", names))
     assert "recorded, not judged" in shown
     assert str(2 * rtt_ms + 40) not in shown
-    result = assignment.check("q1", names)
-    assert result is not None
-    assert result._repr_html_() == f"<p>{result}</p>"
     with pytest.raises(ParameterError, match="question of small-writes 'q99' is not known"):
         assignment.check("q99")
 
@@ -241,15 +237,6 @@ def test_what_learners_get_holds_no_answer(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_lesson_links_to_its_set(name: str) -> None:
     assert f"](../exercises/{name}/{name}.ipynb)" in BY_SLUG[name].read_text()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_question_has_a_reason(name: str) -> None:
-    source = ROOT / "solutions" / name
-    reasons = tomllib.loads((source / "hidden" / "why.toml").read_text())
-    assert set(reasons) == set(Trial(source).points)
-    for question, reason in each(reasons.items()):
-        assert len(reason.split()) >= 12, question
 
 
 @pytest.mark.parametrize("name", NAMES)

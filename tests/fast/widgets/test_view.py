@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.support.figures.readable import assert_readable
 
-from tcplab import demos, figures, widgets
+from tcplab import demos, widgets
 from tcplab.demos.view import DemoView
-from tcplab.tables import Table
-from tcplab.timeline.modelled import message_timeline
-from tcplab.widgets import job, words
+from tcplab.widgets import words
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.runs import Runs
-from tcplab.widgets.spec import Job, Lane, Shown, load
+from tcplab.widgets.spec import Lane
 from tcplab.widgets.strip import LONG_S, live
 from tcplab.widgets.view import PanelView
 
@@ -42,21 +37,6 @@ def run_of(panel: Runs, number: int, headline: float, **values: Any) -> dict[str
     }
 
 
-class Late:
-    """A measurement whose link was late."""
-
-    def run(self, _job: Job) -> Shown:
-        origin, notes = {"wire_late": "the wire was late"}, ["said twice", "said twice"]
-        return Shown.of(None, None, [Table.of(["n"], [[1]])], origin, notes=notes)
-
-
-def test_repeated_notes_of_a_run_are_sent_once() -> None:
-    late: Any = Late()
-    owner: Any = SimpleNamespace()
-    last = job.answer(Job(replace(load("mtu"), measurement=late), {}, owner))
-    assert last["result"].notes == ["said twice", "the wire was late"]
-
-
 # ---- controls ----
 
 
@@ -73,13 +53,6 @@ def test_box_slider_and_panel_follow_each_other(name: str) -> None:
     assert box.value == slider.value == 2
     slider.value = 2.24
     assert box.value == slider.value == {"write_bytes": 3, "rtt_ms": 2.24}[name]
-
-
-def test_number_out_of_range_becomes_the_limit() -> None:
-    panel = widgets.small_writes()
-    box = with_view(panel).boxes["writes"]
-    box.value = 500
-    assert panel.values["writes"] == box.value == 200
 
 
 @pytest.mark.parametrize("typed", ["1,5", "-3", "nan", "soon"])
@@ -129,23 +102,6 @@ def test_model_waits_for_an_answer_and_follows_the_settings(answer: str) -> None
     assert "RTT 7.00 ms" in view.timeline.value
 
 
-def test_the_models_timeline_is_that_of_the_rule() -> None:
-    picture = figures.timeline(message_timeline("default", (2,) * 15, 0.0))
-    assert (
-        picture.title == "28 bytes held 43.9 ms by Nagle, waiting for an ACK that the peer delays"
-    )
-    forgotten = message_timeline("forgotten", (4, 100, 100), 20.0)
-    assert "204 bytes held 228.0 ms by the cork" in figures.timeline(forgotten).title
-
-
-def test_provenance_is_shown_in_words() -> None:
-    provenance = {"congestion": "cubic", "link": {"rtt_ms": 20.0, "loss": None}, "drops": [0, 1]}
-    html = words.origin({"code": "", "provenance": provenance | {"offload": False}})
-    assert "<dt>link</dt><dd>rtt ms 20; loss not known</dd>" in html
-    assert "<dt>drops</dt><dd>0, 1</dd>" in html
-    assert "<dt>offload</dt><dd>no</dd>" in html
-
-
 # ---- live runs ----
 
 
@@ -158,24 +114,6 @@ def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
     assert [mark.get_xdata() for mark in marks] == [[30, 30]]
     assert axes.get_title(loc="left") == "Rate (Mbit/s): 399; the model, dotted: 50"
     assert axes.get_xlim() == (39.9 - LONG_S, 39.9)
-
-
-def test_live_run_is_not_redrawn_for_every_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    panel = widgets.wire()
-    view, now_s = with_view(panel), [100.0]
-    monkeypatch.setattr("tcplab.widgets.view.time.monotonic", lambda: now_s[0])
-    assert "data:image/svg" not in view.picture.value
-    panel.phase, seen = "running", []
-    panel.refresh()
-    for tenth in range(12):
-        now_s[0] += 0.1
-        view.add({"t": tenth / 10, **{lane.key: float(tenth) for lane in panel.spec.lanes}})
-        seen.append(view.picture.value)
-    assert "data:image/svg" in seen[0]
-    assert 2 <= len(set(seen)) <= 4
-    view.boxes["rtt_ms"].value = 80
-    assert view._marks == [1.1]
-    assert_readable(live(panel.spec.lanes, view._samples, view._marks, view.levels()))
 
 
 # ---- demos ----
