@@ -92,20 +92,6 @@ def test_pcap_of_either_order_and_unit(capture_file: Path, order: str, nanosecon
     assert packets.truncated is None
 
 
-def test_the_high_bits_of_the_link_type_are_not_part_of_it(capture_file: Path) -> None:
-    packets = read(capture_file, forge.pcap([], link_type=0x24000001))
-    assert packets.interfaces[0].link_type == 1
-
-
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_pcapng_of_either_byte_order(capture_file: Path, order: str) -> None:
-    frames = some_frames(50)
-    packets = read(capture_file, forge.pcapng(frames, order=order, name="eth7"))
-    assert frames_of(packets) == expected(frames)
-    assert packets.interfaces[0].name == "eth7"
-    assert packets.truncated is None
-
-
 @pytest.mark.parametrize(
     ("resolution", "ticks", "time_ns"),
     [

@@ -73,21 +73,6 @@ def test_every_link_type_gives_the_same_rows(path: Path, header: bytes, link_typ
     assert rows.left_out == {}
 
 
-def test_packets_of_several_interfaces_keep_the_file_order(path: Path) -> None:
-    """Packets alternate between an Ethernet interface and one with raw IP."""
-    frames = [
-        Frame(f.data if i % 2 == 0 else f.data[ETHERNET_BYTES:], f.time_ns, interface=i % 2)
-        for i, f in enumerate(talk().frames)
-    ]
-    parts = [forge.section_header(), forge.interface(), forge.interface(link_type=101)]
-    path.write_bytes(b"".join([*parts, *(forge.enhanced(frame) for frame in frames)]))
-    rows = from_file(path)
-    assert {frame.interface for frame in frames} == {0, 1}
-    assert rows["packet"].tolist() == list(range(len(frames)))
-    assert rows["interface"].tolist() == [frame.interface for frame in frames]
-    assert (rows["time_ns"][1:] > rows["time_ns"][:-1]).all()
-
-
 # ---- what is left out ----
 
 
@@ -133,19 +118,12 @@ def test_unreadable_packets_are_counted_by_type(path: Path) -> None:
     assert rows.data("client").left_out == LEFT_OUT
 
 
-def in_ip(ip: bytes, protocol: int) -> bytes:
-    from scapy.layers.inet import IP
-
-    return MACS + b"\x08\x00" + bytes(IP(proto=protocol) / ip)
-
-
 @pytest.mark.parametrize(
     ("wrap", "link_type", "kind"),
     [
         (lambda ip: MACS + b"\x88\x64" + bytes(6) + b"\x00\x21" + ip, 1, "PPPoE"),
         (lambda ip: MACS + b"\x00\x80" + bytes.fromhex("aaaa030000000800") + ip, 1, "LLC"),
         (lambda ip: bytes(14) + b"\x00\x04" + bytes(8) + ip, 113, "LLC"),
-        (lambda ip: in_ip(ip, 41), 1, "IPv6 in IP"),
         (lambda ip: ip, 147, "link type 147"),
     ],
 )
@@ -162,10 +140,6 @@ def test_outputs_name_the_packets_left_out(path: Path, capsys: pytest.CaptureFix
     for options in each(([], ["--summary"])):
         assert main(["segments", str(path), *options]) == 0
         assert message in capsys.readouterr().out
-
-
-def test_explain_names_unread_packets(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mixed(path)
     assert main(["explain", str(path)]) == 0
     assert "packets that were not read: 3 IEEE 802.11 with radiotap" in capsys.readouterr().out
 
@@ -212,13 +186,6 @@ def test_server_numbers_are_relative_to_the_accepted_syn_ack(path: Path, made: T
     assert int(client[client["flags"] & (SYN | RST) == 0]["ack"][0]) == 1
     assert not data["is_retransmission"].any()
     assert not rows["is_out_of_order"].any()
-
-
-def test_foreign_capture_gets_no_advice_about_our_recorder(path: Path) -> None:
-    path.write_bytes(forge.pcapng(talk().frames) + forge.statistics(received=9, os_drop=3))
-    with pytest.warns(pcap.CaptureLossWarning, match="^3 packets are missing") as caught:
-        from_file(path)
-    assert "ring_mib" not in str(caught[0].message)
 
 
 # ---- those of tests/data ----

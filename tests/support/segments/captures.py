@@ -17,17 +17,6 @@ from tcplab.capture import Capture
 FOREIGN = sorted(DATA.glob("*.pcap*"))
 
 
-def keep_alives() -> Talk:
-    talk = Talk(step_ns=10_000_000)
-    talk.handshake()
-    talk.segment(0, "PA", 1, 1, 100)
-    talk.segment(1, "A", 1, 101)
-    for _ in range(2):
-        talk.segment(0, "A", 100, 1, step_ns=10**9)
-        talk.segment(1, "A", 1, 101)
-    return talk
-
-
 def one_byte_again() -> Talk:
     talk = Talk(step_ns=10_000_000)
     talk.handshake()
@@ -74,95 +63,10 @@ def acknowledged_before() -> Talk:
     return talk
 
 
-def zero_window() -> Talk:
-    talk = Talk(step_ns=10_000_000)
-    talk.handshake()
-    talk.segment(0, "A", 1, 1, 512)
-    talk.segment(1, "A", 1, 513, window=0)
-    talk.segment(0, "A", 512, 1, step_ns=200_000_000)
-    talk.segment(1, "A", 1, 513, window=0)
-    talk.segment(1, "A", 1, 513, window=512)
-    talk.segment(1, "R", 1, window=0)
-    return talk
-
-
-def wrapping() -> Talk:
-    talk = Talk(isn=(2**32 - 500, 2**32 - 1))
-    talk.handshake()
-    for number in range(10):
-        talk.segment(0, "A", 1 + 100 * number, 1, 100)
-        talk.segment(1, "A", 1, 101 + 100 * number)
-    talk.segment(0, "A", 801, 1, 100, step_ns=10**9)
-    return talk
-
-
-def scaling() -> Talk:
-    talk = Talk()
-    options = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (1, 0)), ("NOP", None), ("WScale", 7)]
-    talk.handshake(options=(options, options))
-    talk.segment(1, "A", 1, 1, window=65535)
-    talk.segment(0, "S", 0, options=options, ports=(40001, 80))
-    talk.segment(1, "SA", 0, 1, options=options[:1], ports=(40001, 80))
-    talk.segment(0, "A", 1, 1, ports=(40001, 80))
-    talk.segment(0, "S", 0, ports=(40002, 80))
-    talk.segment(1, "SA", 0, 1, options=options, ports=(40002, 80))
-    talk.segment(1, "A", 1, 1, ports=(40002, 80))
-    talk.segment(1, "SA", 0, 1, options=options, ports=(40003, 80))
-    talk.segment(0, "A", 1, 1, ports=(40003, 80))
-    talk.segment(1, "A", 1, 1, ports=(40003, 80))
-    return talk
-
-
-def middle() -> Talk:
-    talk = Talk()
-    talk.segment(1, "PA", 5000, 700, 10)
-    talk.segment(0, "PA", 700, 5010, 10)
-    talk.segment(0, "FA", 710, 5010)
-    talk.segment(1, "FA", 5010, 711)
-    talk.segment(0, "A", 711, 5011)
-    return talk
-
-
-def reuse() -> Talk:
-    talk = Talk()
-    for start in (0, 200_000, 100_000):
-        talk.segment(0, "S", start)
-        talk.segment(1, "SA", start, start + 1)
-        talk.segment(0, "A", start + 1, start + 1)
-        talk.segment(0, "R", start + 1)
-    return talk
-
-
-def opened_at_once() -> Talk:
-    talk = Talk()
-    talk.segment(0, "S", 0)
-    talk.segment(1, "S", 0)
-    talk.segment(0, "SA", 0, 1)
-    talk.segment(1, "SA", 0, 1)
-    talk.segment(0, "PA", 1, 1, 10)
-    return talk
-
-
-def ipv6() -> Talk:
-    talk = Talk(ipv6=True)
-    talk.handshake()
-    talk.segment(0, "PAEC", 1, 1, 1000)
-    talk.segment(1, "AU", 1, 1001)
-    return talk
-
-
 WRITTEN = [
     lost_within_microseconds,
-    keep_alives,
     losses,
     acknowledged_before,
-    zero_window,
-    wrapping,
-    scaling,
-    middle,
-    reuse,
-    opened_at_once,
-    ipv6,
     one_byte_again,
 ]
 
