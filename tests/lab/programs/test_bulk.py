@@ -74,13 +74,6 @@ def test_result_is_printed_as_text(programs: Programs) -> None:
     assert (sent["program"], received["program"]) == ("tcpsource", "tcpsink")
     assert (sent["bytes"], sent["writes"], sent["write_bytes"]) == ("7200000", "5000", "1440")
     assert sent["options.peer"] == received["options.local"]
-    assert {name for name in sent if name.startswith("tcp_info.")} == {
-        "tcp_info.data_segs_out",
-        "tcp_info.total_retrans",
-        "tcp_info.busy_time_us",
-        "tcp_info.rwnd_limited_us",
-        "tcp_info.sndbuf_limited_us",
-    }
     assert received["bytes"] == "7200000"
     assert received["discard"] == "false"
 
@@ -166,23 +159,3 @@ def test_every_fate_of_a_datagram_is_counted(programs: Programs) -> None:
         "drops": 0,
     }
     assert {name: report[name] for name in expected} == expected
-
-
-def test_an_end_marker_survives_loss(programs: Programs) -> None:
-    """The sink does not answer the first three end markers."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
-        sink.bind(("127.0.0.1", 0))
-        sink.settimeout(PATIENCE_S)
-        with programs.start(
-            "udpsource", "-p", sink.getsockname()[1], "-c", 1, "127.0.0.1", "--json"
-        ) as source:
-            assert sink.recv(2000)[:4] == b"data"
-            for _marker in range(3):
-                assert sink.recv(2000)[:4] == b"end."
-            marker, address = sink.recvfrom(2000)
-            assert marker[8:] == struct.pack("!Q", 1)
-            sink.sendto(header(b"done", b"oops", 1), address)
-            sink.sendto(header(b"done", marker[4:8], 1), address)
-            done = programs.finish(source)
-    assert done.returncode == 0, done.stderr
-    assert last_object(done.stdout)["end_markers"] >= 4

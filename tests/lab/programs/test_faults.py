@@ -284,13 +284,6 @@ def test_full_disk_for_the_received_file_is_reported(programs: Programs, large_f
     assert re.search("ECONNRESET|EPIPE", complaint(sender, 1))
 
 
-def test_full_disk_for_the_log_is_reported(programs: Programs) -> None:
-    with programs.listening("recordsink", "-p", "0") as (sink, port):
-        done = programs.run("recordsource", "-p", port, "127.0.0.1", "--log", "/dev/full")
-        programs.finish(sink)
-    assert complaint(done, 1) == "writing the --log file: ENOSPC: No space left on device"
-
-
 @pytest.mark.parametrize("method", ["mmap", "sendfile"])
 def test_file_that_shrinks_is_reported(programs: Programs, tmp_path: Path, method: str) -> None:
     path = tmp_path / "shrinking"
