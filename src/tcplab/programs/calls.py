@@ -130,19 +130,25 @@ class SocketCalls:
         grown: dict[int, int] = {}
         current: int | None = None
         highest = getattr(self.calls[0], count) if self.calls else 0
+        fin = 0
+        was_shut = count == "read"
         for i, call in enumerate(self.calls):
             if call.name in names:
                 current = i
             elif current is not None and call.pid == self.calls[current].pid:
                 current = None  # the write or read has returned
+            if call.name == "shutdown" and not was_shut:
+                # TCP counts a FIN like a byte until the FIN has left. Calls of other threads may
+                # begin before it counts.
+                fin, was_shut = 1, True
             later = getattr(self.calls[i + 1], count) if i + 1 < len(self.calls) else last
-            # TCP counts a FIN like a byte until the FIN has left.
-            fin = count == "written" and current is None and call.name == "shutdown"
             # Data that arrives while the kernel reads the counts may make a count too large for a
             # moment.
-            if later - highest > fin:
+            if later > highest:
                 at = i if current is None else current
-                grown[at] = grown.get(at, 0) + later - highest - fin
+                taken, fin = later - highest - fin, 0
+                if taken:
+                    grown[at] = grown.get(at, 0) + taken
             highest = max(highest, later)
         return [(self.calls[i], size, following[i]) for i, size in grown.items()]
 
