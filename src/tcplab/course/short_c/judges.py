@@ -221,7 +221,7 @@ def _without_entering_the_program(ran: Ran) -> str:
     if missing := _not_delivered(ran, "the", "the input"):
         return missing
     if ran.entered_bytes < 0:
-        return "All bytes arrived, but /proc/self/io does not count here what the program read"
+        return "All bytes arrived, but /proc/PID/io does not count here what the program read"
     if ran.entered_bytes > len(ran.file) // 10:
         return f"All bytes arrived, but {ran.entered_bytes:,d} bytes were copied into the program"
     return ""

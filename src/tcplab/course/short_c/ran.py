@@ -24,8 +24,8 @@ class Ran:
     stream: bytes
     file: bytes = b""  #: content of the file that the client was given
     calls: int = 0  #: number of the client's reads, writes and similar calls; 0 if not counted
-    #: bytes that read() copied into the client, with its libraries; -1 if the kernel does not count
-    #: them
+    #: bytes that read() copied into the client if its input is a pipe, otherwise 0; -1 if the
+    #: kernel does not count them
     entered_bytes: int = 0
     beside: Ran | None = None  #: the run of the original on a second client at the same time
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import sys
+import termios
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from tcplab.capture import Capture
 from tcplab.course.short_c.judges import CASES
@@ -19,6 +24,7 @@ from tcplab.experiments.files import file_of
 from tcplab.lab import Lab, Network
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.calls import read_calls
+from tcplab.programs.chain import program_under
 from tcplab.programs.pair import Running, await_listener
 
 TIMEOUT_S: Final = 20.0
@@ -71,7 +77,7 @@ def _run_client(
     log = program.parent / "log"
     with ExitStack() as stack:
         file = stack.enter_context(file_of(file_mb * 1_000_000)) if file_mb else None
-        given = stack.enter_context(_given(network, stdin, file))
+        given = stack.enter_context(_Input(network, stdin, file))
         with (
             network.client.capture(snaplen=_KEPT_BYTES + 100) as capture,
             Running(network.server, server) as listener,
@@ -79,16 +85,14 @@ def _run_client(
             words = [network.server.address, str(listener.port()), *arguments]
             recorder = ["calls", str(log), "--"] if count_calls else []
             last = [str(file)] if file and not stdin else []
-            before = _bytes_read()
-            with Running(
-                network.client, [*recorder, str(program), *words, *last], stdin=given
-            ) as client:
+            command = [*recorder, str(program), *words, *last]
+            with Running(network.client, command, stdin=given.descriptor) as client:
+                given.supply(client.pid, program.name)
                 output = client.output(TIMEOUT_S)
-            entered_bytes = _bytes_read() - before if before >= 0 else -1
         shown = [f"./{program.name}", *words, *(["FILE"] if last else [])]
         commands = (
             f"{network.server.name}$ {' '.join(server[:-4])}",
-            f"{network.client.name}$ {_shown(' '.join(shown), stdin)}",
+            f"{network.client.name}$ {given.shown(' '.join(shown))}",
         )
         return _ran(
             commands,
@@ -96,7 +100,7 @@ def _run_client(
             capture,
             file=file.read_bytes() if file else b"",
             calls=read_calls(log).calls if count_calls else 0,
-            entered_bytes=entered_bytes,
+            entered_bytes=given.entered_bytes(),
         )
 
 
@@ -169,32 +173,76 @@ def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -
     return ran
 
 
-@contextmanager
-def _given(network: Network, stdin: str, file: Path | None) -> Iterator[int]:
-    """Yield the standard input of a program: nothing, the file, or a pipe from a command."""
-    if stdin in ("", "FILE"):
-        with (file if file and stdin else Path(os.devnull)).open("rb") as opened:
-            yield opened.fileno()
-        return
-    words = [str(file) if word == "FILE" else word for word in stdin.split()]
-    with network.client.start(
-        words, text=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as writer:
-        assert writer.stdout is not None
-        yield writer.stdout.fileno()
+class _Input:
+    """The standard input of a program, which is empty, a file, or a pipe that a command writes to.
+
+    The pipe stays open until the program has taken all data and waits for more. The kernel's count
+    of the bytes that the program has read is then complete.
+    """
+
+    def __init__(self, network: Network, stdin: str, file: Path | None) -> None:
+        self._network, self._stdin, self._file = network, stdin, file
+        self._ends = os.pipe() if stdin not in ("", "FILE") else None
+        self._thread: threading.Thread | None = None
+        self._entered_bytes = 0
+        opened = file if stdin == "FILE" and file else Path(os.devnull)
+        self.descriptor = self._ends[0] if self._ends else os.open(opened, os.O_RDONLY)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        if self._thread:
+            self._thread.join()
+        elif self._ends:
+            os.close(self._ends[1])
+
+    def shown(self, command: str) -> str:
+        """Return a command with its standard input, as a user would type it in a shell."""
+        if self._ends:
+            return f"{self._stdin} | {command}"
+        return f"{command} < FILE" if self._stdin else command
+
+    def supply(self, pid: int, name: str) -> None:
+        """Start the command that writes to the pipe, if any, once the program has started."""
+        if not self._ends:
+            return
+        os.close(self.descriptor)  # the pipe then breaks when the program ends
+        self.descriptor = -1
+        words = [str(self._file) if word == "FILE" else word for word in self._stdin.split()]
+        writer = self._network.client.start(
+            words, text=False, stdout=self._ends[1], stderr=subprocess.DEVNULL
+        )
+        self._thread = threading.Thread(target=self._watch, args=(self._ends[1], writer, pid, name))
+        self._thread.start()
+
+    def entered_bytes(self) -> int:
+        """Wait for the writer; return the bytes the program read (0 without a pipe, -1 unknown)."""
+        if self._thread:
+            self._thread.join()
+        return self._entered_bytes
+
+    def _watch(self, pipe: int, writer: subprocess.Popen[bytes], pid: int, name: str) -> None:
+        with writer:
+            writer.wait()  # without a limit, because the writer ends when the program does
+        self._entered_bytes = _read_when_empty(pipe, pid, name)
+        os.close(pipe)
 
 
-def _shown(command: str, stdin: str) -> str:
-    """Return a command with its standard input, as a user would type it in a shell."""
-    if stdin in ("", "FILE"):
-        return f"{command} < FILE" if stdin else command
-    return f"{stdin} | {command}"
-
-
-def _bytes_read() -> int:
-    """Return how many bytes this process and its ended children have read; -1 if not counted."""
-    try:
-        counts = Path("/proc/self/io").read_text().split()
-    except OSError:
-        return -1
-    return int(counts[counts.index("rchar:") + 1])
+def _read_when_empty(pipe: int, pid: int, name: str) -> int:
+    """Return rchar of proc(5) once the pipe is empty or the program has ended; -1 if unreadable."""
+    read_bytes = -1
+    for _ in range(round(TIMEOUT_S / 0.01)):
+        left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+        try:
+            program = program_under(pid, name)
+            counts = Path(f"/proc/{program}/io").read_text().split()
+        except OSError:
+            return read_bytes  # the program has ended
+        read_bytes = int(counts[counts.index("rchar:") + 1])
+        if not left:
+            break
+        time.sleep(0.01)
+    return read_bytes
