@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.path_mtu import PathMtu, PathMtuVariant
 from tcplab.figures import canvas, style
-from tcplab.figures.generic import name_rows
+from tcplab.figures.generic import name_rows, named_once
 from tcplab.figures.picture import Picture, drawn
 from tcplab.tables import Table, count, digits, ms
 
@@ -50,9 +50,7 @@ def _path_lane(axes: Axes, case: PathMtuVariant, y: int, path_mtu_bytes: int) ->
         (case.icmp_ms, y - 0.2, "v", style.YELLOW, "ICMP: fragmentation needed"),
     ):
         look: dict[str, Any] = {"mfc": colour, "mec": "black", "alpha": 0.9, "zorder": 4}
-        axes.plot(
-            times, [height] * len(times), marker, ls="", label=name if y == 0 else None, **look
-        )
+        axes.plot(times, [height] * len(times), marker, ls="", label=named_once(axes, name), **look)
 
 
 def _case_name(case: PathMtuVariant) -> str:
