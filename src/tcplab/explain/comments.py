@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from tcplab.capture import Capture
 from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
-from tcplab.segments.pcap import blocks, comment_option
+from tcplab.segments.pcap import Damage, blocks, comment_option
 from tcplab.timeline import Timeline
 
 _ENHANCED = 6  # type of the Enhanced Packet Block in pcapng (draft-ietf-opsawg-pcapng)
@@ -35,9 +36,9 @@ def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]
 
 def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
     """Return a pcapng file with comments added. The keys are packet numbers, from 0."""
-    parts, packet = [], 0
-    for _at, order, kind, block in blocks(pcapng):
-        body = block[8:]
+    parts, packet, end = [], 0, 0
+    for at, order, kind, block in _whole_blocks(pcapng):
+        body, end = block[8:], at + len(block) + 4
         if kind == _ENHANCED:
             if text := comments.get(packet):
                 captured = struct.unpack_from(order + "I", block, 20)[0]
@@ -49,7 +50,12 @@ def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
         length = len(body) + 12
         parts.append(struct.pack(order + "II", kind, length) + body)
         parts.append(struct.pack(order + "I", length))
-    return b"".join(parts)
+    return b"".join([*parts, pcapng[end:]])
+
+
+def _whole_blocks(pcapng: bytes) -> Iterator[tuple[int, str, int, bytes]]:
+    with suppress(Damage):  # a recorder that was killed leaves half a block
+        yield from blocks(pcapng)
 
 
 def with_reasons(capture: Capture, timelines: Iterable[Timeline]) -> bytes:

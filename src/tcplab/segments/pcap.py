@@ -152,7 +152,7 @@ def packets_in(data: bytes, name: str) -> PacketTable:
 _Packet = tuple[int, int, int, int, int, int]
 
 
-class _Damage(Exception):  # noqa: N818  (it ends the reading and never leaves this module)
+class Damage(Exception):  # noqa: N818  (it ends the reading of blocks and packets)
     """The next packet or block cannot be read. The arguments are the reason and its offset."""
 
 
@@ -163,7 +163,7 @@ def _table(data: bytes, packets: Iterator[_Packet], interfaces: list[Interface])
     try:
         for packet in packets:
             found.append(packet)
-    except _Damage as damage:
+    except Damage as damage:
         why, at = damage.args
         truncated = (
             f"reading stopped {why}, after {len(found)} packets, at byte {at} of {len(data)}"
@@ -191,14 +191,14 @@ def _pcap_packets(data: bytes, order: str, unit_ns: int) -> Iterator[_Packet]:
     at = 24
     while at < len(data):
         if at + header.size > len(data):
-            raise _Damage("in the header of a packet", at)
+            raise Damage("in the header of a packet", at)
         seconds, fraction, captured, original = header.unpack_from(data, at)
         if captured > MAX_PACKET_BYTES:
             why = f"at a packet of {captured} bytes, more than the {MAX_PACKET_BYTES} there can be"
-            raise _Damage(why, at)
+            raise Damage(why, at)
         start = at + header.size
         if start + captured > len(data):
-            raise _Damage("in the middle of a packet", at)
+            raise Damage("in the middle of a packet", at)
         yield start, captured, original, seconds * 10**9 + fraction * unit_ns, 0, -1
         at = start + captured
 
@@ -224,23 +224,26 @@ def comment_option(order: str, text: bytes) -> bytes:
 
 
 def blocks(data: bytes) -> Iterator[tuple[int, str, int, bytes]]:
-    """Yield the offset, byte order, type and bytes of each block, without its second length."""
+    """Yield the offset, byte order, type and bytes of each block, without its second length.
+
+    Raise Damage at a block that is cut short or invalid.
+    """
     order = "<"
     at = 0
     while at < len(data):
         if at + 12 > len(data):
-            raise _Damage("in the header of a block", at)
+            raise Damage("in the header of a block", at)
         if data[at : at + 4] == _SECTION:
             if (known := _BYTE_ORDERS.get(data[at + 8 : at + 12])) is None:
-                raise _Damage("at a section whose byte order is unknown", at)
+                raise Damage("at a section whose byte order is unknown", at)
             order = known
         kind, length = struct.unpack_from(order + "II", data, at)
         if length % 4 or not _FIXED_BYTES.get(kind, 12) <= length <= MAX_BLOCK_BYTES:
-            raise _Damage(f"at a block with the impossible length {length}", at)
+            raise Damage(f"at a block with the impossible length {length}", at)
         if at + length > len(data):
-            raise _Damage("in the middle of a block", at)
+            raise Damage("in the middle of a block", at)
         if struct.unpack_from(order + "I", data, at + length - 4) != (length,):
-            raise _Damage("at a block whose two lengths differ", at)
+            raise Damage("at a block whose two lengths differ", at)
         yield at, order, kind, data[at : at + length - 4]
         at += length
 
@@ -270,9 +273,9 @@ def _pcapng_packets(data: bytes, name: str, interfaces: list[Interface]) -> Iter
             number, high, low, captured, original = struct.unpack_from(order + "5I", block, 8)
             if first + number >= len(interfaces):
                 why = f"at a packet of interface {number}, which was not described before"
-                raise _Damage(why, at)
+                raise Damage(why, at)
             if captured > len(block) - 28:
-                raise _Damage(f"at a packet of {captured} bytes in a block of {len(block) + 4}", at)
+                raise Damage(f"at a packet of {captured} bytes in a block of {len(block) + 4}", at)
             per_second, offset_s = clocks[first + number]
             time_ns = (high << 32 | low) * 10**9 // per_second + offset_s * 10**9
             time_ns = max(-_LAST_NS, min(time_ns, _LAST_NS))  # a damaged file may have any time
