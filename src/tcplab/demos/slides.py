@@ -14,6 +14,7 @@ from tcplab.experiments.mode import recorded_note
 from tcplab.figures.canvas import drawing, new_figure
 from tcplab.figures.picture import PNG_WIDTH
 from tcplab.tables import digits
+from tcplab.widgets.controls import say_all
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import load
 from tcplab.widgets.words import in_words
@@ -68,8 +69,8 @@ def _notes(
         if note:
             yield note
     where = (f"{name} {in_words(origin[name])}" for name in ("kernel", "cpu") if name in origin)
-    settings = (one.say(run["values"][one.name]) for one in load(demo.panel).controls)
-    yield "Measured here: " + ", ".join([*where, *settings])
+    settings = say_all(load(demo.panel).controls, run["values"])
+    yield "Measured here: " + ", ".join([*where, settings])
 
 
 def _question(demo: Demo, step: Step) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -125,3 +125,8 @@ def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str,
         control.name: control.check(values.get(control.name, control.default))
         for control in controls
     }
+
+
+def say_all(controls: Iterable[Control], values: Mapping[str, Any]) -> str:
+    """Return the settings of some controls, such as "RTT 20 ms, Writes per message 15"."""
+    return ", ".join(control.say(values[control.name]) for control in controls)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.checks.guesses import frontend_is_interactive
 from tcplab.figures import element
+from tcplab.widgets.controls import say_all
 from tcplab.widgets.runs import Runs
 from tcplab.widgets.words import origin
 
@@ -45,7 +46,7 @@ class Panel(Runs):
                 message = self.message
             return "\n".join([*parts, f"<p>{escape(message)}</p>"])
         run = self.runs[-1]
-        settings = ", ".join(one.say(run["values"][one.name]) for one in self.spec.controls)
+        settings = say_all(self.spec.controls, run["values"])
         script = [f"<script>{element.script()}</script>"] if run["figure"] else []
         parts += [f"<p>{escape(settings)}</p>", run["figure"], *script, run["table"], origin(run)]
         return "\n".join(parts)

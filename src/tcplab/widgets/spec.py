@@ -175,6 +175,11 @@ class Call:
         return "\n".join(lines)
 
 
+def bars_of(*keys: str) -> str:
+    """Return the expression that draws quantities of a call's `result` as bars."""
+    return f"figures.draw_bars(result, {', '.join(map(repr, keys))})"
+
+
 @dataclass(frozen=True, slots=True)
 class ExperimentRun:
     """The measurement of nearly all panels, which is one call of an experiment."""

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from tcplab.tables import digits
-from tcplab.widgets.controls import Control
+from tcplab.widgets.controls import Control, say_all
 from tcplab.widgets.spec import PanelSpec
 
 Run = Mapping[str, Any]
@@ -24,9 +24,7 @@ def names(controls: Sequence[Control], runs: Sequence[Run]) -> list[str]:
         control for control in controls if len({run["values"][control.name] for run in runs}) > 1
     ]
     return [
-        f"Run {run['number']}"
-        + " · " * bool(differing)
-        + ", ".join(setting.say(run["values"][setting.name]) for setting in differing)
+        f"Run {run['number']}" + " · " * bool(differing) + say_all(differing, run["values"])
         for run in runs
     ]
 

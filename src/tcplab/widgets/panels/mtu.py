@@ -7,7 +7,7 @@ from typing import Any, Final
 from tcplab.experiments import declared, goodput
 from tcplab.models import goodput_mbyte_s
 from tcplab.widgets.controls import Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values, bars_of
 
 #: MTUs that are always measured: the size that all IPv4 hosts accept, Ethernet's, and a jumbo one.
 USUAL: Final = (576, 1500, 9000)
@@ -22,7 +22,7 @@ def _call(values: Values) -> Call:
         "rates_mbit": (values["rate_mbit"],),
         "mtus": tuple(sorted({*USUAL, values["mtu_bytes"]})),
     }
-    return Call(goodput, arguments, f"figures.draw_bars(result, {', '.join(map(repr, DRAWN))})")
+    return Call(goodput, arguments, bars_of(*DRAWN))
 
 
 def _mb_per_s(result: Any, values: Values) -> float:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tcplab.experiments import declared, sendfile
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values, bars_of
 
 PARTS: Final = {
     "loopback": "every variant, within one machine",
@@ -25,8 +25,7 @@ DRAWN: Final = {
 def _call(values: Values) -> Call:
     part = values["part"]
     sizes = {} if part == "header" else {"sizes_mb": (values["size_mb"],)}
-    drawn = f"figures.draw_bars(result, {', '.join(map(repr, DRAWN[part]))})"
-    return Call(MODULES[part], {**sizes, "runs": values["runs"]}, drawn)
+    return Call(MODULES[part], {**sizes, "runs": values["runs"]}, bars_of(*DRAWN[part]))
 
 
 def _times(result: Any, values: Values) -> float | None:

@@ -8,7 +8,7 @@ from tcplab.experiments import declared, tcp_vs_udp
 from tcplab.experiments.tcp_vs_udp.networks import LO_MTU
 from tcplab.models import mss_bytes
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values, bars_of
 
 SERVERS: Final = {
     "bsd": "one machine, MTU 1500",
@@ -27,7 +27,7 @@ def _call(values: Values) -> Call:
         "offload": values["offload"] == "on",
     }
     spread = f"result.spread_table({values['write_bytes']})"
-    return Call(tcp_vs_udp, arguments, "figures.draw_bars(result, 'mb_per_s')", (spread,))
+    return Call(tcp_vs_udp, arguments, bars_of("mb_per_s"), (spread,))
 
 
 def _times(result: Any, values: Values) -> float:

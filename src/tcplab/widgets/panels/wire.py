@@ -16,7 +16,7 @@ from tcplab.lab import Lab, why_no_lab
 from tcplab.models import bdp_bytes, mathis_mbit
 from tcplab.programs import RunOptions, Transfer, tcp_transfer
 from tcplab.tables import Table, digits
-from tcplab.widgets.controls import Choice, Control, Number
+from tcplab.widgets.controls import Choice, Control, Number, say_all
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
 from tcplab.widgets.strip import strips
 
@@ -141,8 +141,7 @@ def _table(stretches: Sequence[_Stretch], controls: Sequence[Control]) -> Table:
     acting = [control for control in controls if control.name not in AT_START]
     rows = [
         (
-            f"{readings[0]['t']:.1f} to {readings[-1]['t']:.1f} s: "
-            + ", ".join(control.say(values[control.name]) for control in acting),
+            f"{readings[0]['t']:.1f} to {readings[-1]['t']:.1f} s: " + say_all(acting, values),
             *(statistics.median(reading[lane.key] for reading in readings) for lane in LANES),
         )
         for values, readings in stretches
