@@ -43,7 +43,7 @@ def listed(wrong: list[Trial]) -> str:
 
 def test_settled_patterns_come_out_as_predicted(all_trials: list[Trial]) -> None:
     settled = [trial for trial in all_trials if trial.is_settled and not trial.is_disturbed]
-    assert len(settled) >= 0.25 * len(all_trials)  # a busy machine disturbs many
+    assert len(settled) >= 0.8 * len(all_trials)
     assert not (wrong := [trial for trial in settled if not trial.outright]), listed(wrong)
 
 
