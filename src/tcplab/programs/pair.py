@@ -23,8 +23,9 @@ DEADLINE_S: Final = 30.0
 TIMEOUT_S: Final = 120.0
 #: Time for a program that has just lost its peer to report the loss.
 _GRACE_S: Final = 0.5
-#: The state of a listening socket in /proc/net/tcp (see include/net/tcp_states.h).
+#: The states of a listening socket and of an ended connection in /proc/net/tcp (tcp_states.h).
 LISTEN: Final = "0A"
+_TIME_WAIT: Final = "06"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +201,21 @@ def await_listener(host: Host, port: int, ended: Callable[[], bool], within_s: f
     return True
 
 
-def tcp_states(host: Host, port: int) -> set[str]:
-    """Return the states of a host's TCP sockets that have this local port (proc_net_tcp.rst)."""
+def await_end(network: AnyNetwork, port: int, within_s: float) -> None:
+    """Wait until both ends of the connections to the server's port have sent their last segment."""
+    end = time.monotonic() + within_s
+    over = {LISTEN, _TIME_WAIT}
+    while time.monotonic() < end and not (
+        tcp_states(network.server, port) <= over and tcp_states(network.client, port, 1) <= over
+    ):
+        time.sleep(0.005)
+
+
+def tcp_states(host: Host, port: int, end: int = 0) -> set[str]:
+    """Return the states of a host's TCP sockets that have this port (proc_net_tcp.rst).
+
+    The port is that of the socket itself, or that of its peer if `end` is 1.
+    """
     states = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -209,8 +223,8 @@ def tcp_states(host: Host, port: int) -> set[str]:
         except LabError:  # this kernel has no IPv6
             continue
         for line in lines:
-            _slot, local, _remote, state, *_rest = line.split()
-            if local.endswith(f":{port:04X}"):
+            _slot, *addresses, state = line.split()[:4]
+            if addresses[end].endswith(f":{port:04X}"):
                 states.add(state)
     return states
 

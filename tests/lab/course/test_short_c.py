@@ -43,6 +43,14 @@ def test_learners_copy_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.needs_lab
+def test_recording_has_the_ends_of_both_directions() -> None:
+    with Lab(rtt_ms=20) as lab:
+        segments = short_c.run(lab, "the-lab").segments
+    assert segments.is_fin.sum() == 2
+    assert not segments.is_fin[-1]  # the last segment is the ACK of the last FIN
+
+
+@pytest.mark.needs_lab
 def test_cork_sends_each_message_in_one_burst() -> None:
     # After two RTTs, a tail loss probe leaves in spite of the cork, so an ACK may be one RTT late.
     with Lab(rtt_ms=100) as lab:

@@ -25,10 +25,12 @@ from tcplab.lab import Lab, Network
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.calls import read_calls
 from tcplab.programs.chain import program_under
-from tcplab.programs.pair import Running, await_listener
+from tcplab.programs.pair import Running, await_end, await_listener
 
 TIMEOUT_S: Final = 20.0
 _PORT: Final = 7000  # port on which a lesson's program listens
+#: Time for the last segments of a connection after a program has ended.
+_LAST_SEGMENTS_S: Final = 1.0
 #: The largest payload that is recorded completely. Jumbo frames fit, and only offload makes longer
 #: packets.
 _KEPT_BYTES: Final = 9000
@@ -82,13 +84,15 @@ def _run_client(
             network.client.capture(snaplen=_KEPT_BYTES + 100) as capture,
             Running(network.server, server) as listener,
         ):
-            words = [network.server.address, str(listener.port()), *arguments]
+            port = listener.port()
+            words = [network.server.address, str(port), *arguments]
             recorder = ["calls", str(log), "--"] if count_calls else []
             last = [str(file)] if file and not stdin else []
             command = [*recorder, str(program), *words, *last]
             with Running(network.client, command, stdin=given.descriptor) as client:
                 given.supply(client.pid, program.name)
                 output = client.output(TIMEOUT_S)
+            await_end(network, port, _LAST_SEGMENTS_S)
         shown = [f"./{program.name}", *words, *(["FILE"] if last else [])]
         commands = (
             f"{network.server.name}$ {' '.join(server[:-4])}",
@@ -130,6 +134,7 @@ def _run_server(
             except LabError as error:
                 raise LabError(listener.failure(0.5) or str(error)) from None
         output = listener.output(TIMEOUT_S / 4)
+        await_end(network, _PORT, _LAST_SEGMENTS_S)
     commands = (
         f"{network.server.name}$ ./{' '.join([program.name, *words])}",
         f"{network.client.name}$ {' '.join(client)}",
