@@ -164,11 +164,12 @@ def _read_by_a_program(submission: Submission, own: list[tuple[int, bytes]]) -> 
     ):
         program.bind((lab.server.address, 0))
         program.settimeout(PATIENCE_S)
-        to = IP(dst=lab.server.address)
+        to = IP(src=lab.client.address, dst=lab.server.address)
         port = program.getsockname()[1]
+        ports = {"sport": source_port(own, to, port), "dport": port}
         for checksum, data in own:
-            scapy.send(to / UDP(sport=4000, dport=port, chksum=checksum) / data)
-        scapy.send(to / UDP(sport=4000, dport=port) / bytes([LAST]))
+            scapy.send(to / UDP(**ports, chksum=checksum) / data)
+        scapy.send(to / UDP(**ports) / bytes([LAST]))
         read = []
         try:
             while (number := program.recv(1)[0]) != LAST:
@@ -176,6 +177,20 @@ def _read_by_a_program(submission: Submission, own: list[tuple[int, bytes]]) -> 
         except TimeoutError:
             raise LabError("the last datagram did not arrive") from None
     return read
+
+
+def source_port(own: list[tuple[int, bytes]], to: Any, port: int) -> int:
+    """Choose a source port with which none of these checksums is right by chance.
+
+    A checksum covers the ports, which the learner does not know.
+    """
+    from scapy.layers.inet import UDP
+
+    def right(source: int, data: bytes) -> int:
+        return int.from_bytes(bytes(to / UDP(sport=source, dport=port) / data)[26:28])
+
+    ports = range(4000, 5000)
+    return next(one for one in ports if all(given != right(one, data) for given, data in own))
 
 
 def check_q7(submission: Submission) -> Verdict:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scapy.layers.inet import IP, UDP
 from tests.support.grading.sets import EXAMPLE
 from tests.support.grading.tried import packet_is_judged_by_the_kernels_answer, sending_question
 from tests.support.nonempty import each
@@ -16,6 +17,7 @@ from tests.support.paths import ROOT
 from tcplab.capture import open_capture
 from tcplab.errors import ParameterError
 from tcplab.grading.archive import captures_in, take_out
+from tcplab.grading.assignment import load_module
 from tcplab.grading.packets import SYN, OwnPacket, connected
 from tcplab.lab import Lab
 from tcplab.segments import from_file
@@ -86,6 +88,14 @@ def test_every_set_with_captures_sends_a_packet() -> None:
 @pytest.mark.parametrize("name", [EXAMPLE, "tcp-vs-udp"])
 def test_a_packet_is_judged_by_the_kernels_answer(name: str) -> None:
     packet_is_judged_by_the_kernels_answer(name)
+
+
+def test_no_wrong_checksum_is_right_by_chance() -> None:
+    task = load_module(ROOT / "solutions/tcp-vs-udp/task.py", "tcp_vs_udp")
+    to, data = IP(src="10.0.0.1", dst="10.0.0.2"), b"\x07"
+    right = bytes(to / UDP(sport=4000, dport=9) / data)[26:28]
+    assert task.source_port([(0, data), (1, data)], to, 9) == 4000
+    assert task.source_port([(0, data), (int.from_bytes(right), data)], to, 9) == 4001
 
 
 @pytest.mark.needs_lab
