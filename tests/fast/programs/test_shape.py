@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import statistics
 from pathlib import Path
 
 import pytest
 from tests.support.paths import ROOT
 
-from tcplab.programs.sources import shared_sources
+from tcplab.programs.sources import shared_sources, source_path
 
 PROGRAMS = sorted(path.stem for path in (ROOT / "src/programs").glob("*.c"))
 #: Prefixes of programs without a published source: those of lesson diagnosis and a test driver.
@@ -49,6 +50,17 @@ def test_shared_files_are_short_and_have_one_subject(path: Path) -> None:
     assert path.read_text().startswith(f"/* {path.name} - see {path.stem}.h. */\n")
     assert path.read_text().count("\n") <= 300
     assert max(functions(path).values()) <= 60
+
+
+def test_median_function_is_short() -> None:
+    paths = [*(ROOT / "src/programs" / f"{program}.c" for program in PROGRAMS), *shared_sources()]
+    assert statistics.median(n for path in paths for n in functions(path).values()) <= 10
+
+
+def test_net_h_lists_the_shared_headers() -> None:
+    manual, _end, code = source_path("net.h").read_text().partition("*/")
+    listed = set(re.findall(r"^ \*     (\w+)\.h  ", manual, re.MULTILINE))
+    assert listed == set(re.findall(r'^#include "(\w+)\.h"$', code, re.MULTILINE))
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.[ch]")), ids=lambda path: path.name)

@@ -6,7 +6,10 @@ import itertools
 import json
 import socket
 import struct
+from pathlib import Path
 
+import pytest
+from tests.support.needs import IPV6
 from tests.support.nonempty import each
 from tests.support.programs.harness import PATIENCE_S, Programs, as_text, last_object
 
@@ -36,7 +39,9 @@ def test_tcp_defaults_are_those_of_the_book(programs: Programs) -> None:
 
 def test_automatic_buffers_grow(programs: Programs) -> None:
     many = ["-s", 131072, "-c", 2000]
-    sent, received = programs.pair([*SINK, "-b", "auto"], [*SOURCE, "-b", "auto", *many])
+    sent, received = programs.pair([*SINK, "-S", "-b", "auto"], [*SOURCE, "-b", "auto", *many])
+    assert received["discard"] is True
+    assert sent["bytes"] == received["bytes"] == 2000 * 131_072
     assert sent["sndbuf_requested_bytes"] == received["rcvbuf_requested_bytes"] == 0
     assert sent["sndbuf_end_bytes"] > sent["sndbuf_granted_bytes"]
     assert received["rcvbuf_end_bytes"] >= received["rcvbuf_granted_bytes"]
@@ -44,11 +49,12 @@ def test_automatic_buffers_grow(programs: Programs) -> None:
 
 
 def test_a_small_mss_makes_small_segments(programs: Programs) -> None:
-    source = [*SOURCE, "-c", 100, "-s", 5360]
-    sent, _received = programs.pair([*SINK, "--mss", 536], source)
-    assert sent["options"]["mss_bytes"] <= 536
-    # Offload sends many segments as one packet, but TCP counts them all.
-    assert sent["tcp_info"]["segs_out"] >= 1000
+    mss, source = ["--mss", 536], [*SOURCE, "-c", 100, "-s", 5360]
+    for pair in (([*SINK, *mss], source), (SINK, [*source, *mss])):
+        sent, _received = programs.pair(*pair)
+        assert sent["options"]["mss_bytes"] <= 536
+        # Offload sends many segments as one packet, but TCP counts them all.
+        assert sent["tcp_info"]["segs_out"] >= 1000
 
 
 def test_samples_of_tcp_info_come_at_the_interval(programs: Programs) -> None:
@@ -57,6 +63,8 @@ def test_samples_of_tcp_info_come_at_the_interval(programs: Programs) -> None:
         done = programs.run("tcpsource", *arguments)
         programs.finish(sink)
     *samples, result = map(json.loads, done.stdout.splitlines())
+    assert result["usage"]["wall_s"] >= 0.5
+    assert result["bytes"] == 1440 * result["writes"]
     assert 2 <= len(samples) <= 12
     times = [sample["sample_s"] for sample in samples]
     assert times[0] == 0
@@ -67,13 +75,16 @@ def test_samples_of_tcp_info_come_at_the_interval(programs: Programs) -> None:
     assert all(sample["snd_cwnd"] > 0 for sample in each(samples))
 
 
-def test_result_is_printed_as_text(programs: Programs) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_result_is_printed_as_text(programs: Programs, host: str) -> None:
+    if host == "::1" and not Path("/proc/net/if_inet6").exists():
+        pytest.skip(IPV6)
     with programs.listening("tcpsink", "-p", 0) as (sink, port):
-        sent = as_text(programs.run("tcpsource", "-p", port, "localhost").stdout)
+        sent = as_text(programs.run("tcpsource", "-p", port, host).stdout)
         received = as_text(programs.finish(sink).stdout)
     assert (sent["program"], received["program"]) == ("tcpsource", "tcpsink")
     assert (sent["bytes"], sent["writes"], sent["write_bytes"]) == ("7200000", "5000", "1440")
-    assert sent["options.peer"] == received["options.local"]
+    assert sent["options.peer"] == received["options.local"] == f"{host} port {port}"
     assert received["bytes"] == "7200000"
     assert received["discard"] == "false"
 
@@ -110,6 +121,13 @@ def test_offload_makes_fewer_system_calls_of_the_same_datagrams(programs: Progra
     assert received["bytes"] == 150_000
     assert sent["system_calls"] == -(-150 // 64) + sent["end_markers"]
     assert received["reads"] < 150
+
+
+@pytest.mark.parametrize("size", [16, 65507])
+def test_the_smallest_and_the_largest_datagrams_arrive(programs: Programs, size: int) -> None:
+    options = ["-s", size, "-c", 4, "--pace", 20, "-b", 200_000]
+    _sent, received = programs.pair([*UDP_SINK, "-b", 4_000_000], [*UDP_SOURCE, *options])
+    assert (received["arrived"], received["bytes"]) == (4, 4 * size)
 
 
 def header(kind: bytes, run: bytes, number: int) -> bytes:

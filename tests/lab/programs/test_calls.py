@@ -62,8 +62,9 @@ CALLS: dict[str, tuple[Callable[[AnyNetwork], Any], dict[str, Any]]] = {
         | {"system_calls": 5 * 6},
     ),
     "tcp_bulk": (
-        lambda network: tcp_bulk(network, count=200, write_bytes=1000, interval_ms=1000),
+        lambda network: tcp_bulk(network, count=200, write_bytes=1000, mss_bytes=500),
         {"source.bytes": 200_000, "sink.bytes": 200_000}
+        | {"source.options.mss_bytes": pytest.approx(494, abs=6)}
         | {"source.sndbuf_granted_bytes": 65_536, "sink.rcvbuf_granted_bytes": 65_536},
     ),
     "udp_bulk": (

@@ -54,6 +54,7 @@ WRONG_NUMBERS = [
     "-1",
     "abc",
     "99999999999999999999",
+    "1000000000000",
     *["", "1.5", "0x10", "7 "],
 ]
 
@@ -66,6 +67,7 @@ def test_help_fits_a_screen(programs: Programs, program: str) -> None:
     assert lines[0].startswith(f"usage: {program} ")
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 100
+    assert ("--port PORT" in done.stdout) == ("(9000)" in done.stdout)
 
 
 @pytest.mark.parametrize(("program", "option", "takes_zero"), numbers())
@@ -95,6 +97,7 @@ def test_a_wrong_decimal_is_named(programs: Programs) -> None:
 def test_a_wrong_option_is_named(programs: Programs, program: str) -> None:
     for word, message in (
         ("--nonsense", "--nonsense is not an option of this program"),
+        ("-Zx", "-Z is not an option of this program"),
         ("--cpu", "--cpu needs a value"),
         ("--json=1", "--json=1 is not an option of this program"),
     ):
@@ -121,6 +124,10 @@ def test_a_missing_argument_is_named(programs: Programs, program: str) -> None:
             "MODE: 'nagle' is not one of default",
         ),
         (["tcp_nodelay_client", "127.0.0.1", "0", "1"], "PORT: 0 is outside 1 to 65535"),
+        (["tcp_nodelay_server", "65536", "1"], "PORT: 65536 is outside 0 to 65535"),
+        (["tcpsource", "-c0", "127.0.0.1"], "-c: 0 is outside 1 to"),
+        (["pagecache", "--state", "hot", "/etc/passwd"], "'hot' is not one of cold, warm, asis"),
+        (["udpsource", "-s", "15", "127.0.0.1"], "-s: 15 is outside 16 to 65507"),
         (["udpsource", "--pace", "0", "127.0.0.1"], "--pace: 0 is outside"),
         (["sendfile_server", "-S", "-o", "x"], "-o and --discard"),
         (["netcat", "127.0.0.1"], "PORT is missing"),

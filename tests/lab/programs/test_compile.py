@@ -51,6 +51,8 @@ def test_errors_name_the_file_and_the_line() -> None:
     assert "broken.c:2:9: warning: unused variable" in built.messages
     unknown = compile_program("lost.c", b"int lost(void);\nint main(void) { return lost(); }\n")
     assert "undefined reference to `lost'" in unknown.first_error
+    lines = compile_program("long.c", b"\n".join([b"x;" * 300] * 50)).messages.splitlines()
+    assert (len(lines), max(map(len, lines))) == (20, 200)
 
 
 def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

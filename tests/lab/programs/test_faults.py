@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.commands import completed
+from tests.support.ordinary_user import Run
 from tests.support.programs.harness import PATIENCE_S, Programs, complaint, reset, tcp_listener
 
 Meet = Callable[[socket.socket], None]
@@ -48,7 +49,7 @@ def client_words(large_file: Path) -> ClientWords:
             "netcat": place,
         }.get(program, ["-p", place[1], place[0]])
 
-    return lambda program, port: [program, *options(program, port)]
+    return lambda program, port: [*program.split(), *options(program.split()[0], port)]
 
 
 @pytest.fixture
@@ -94,6 +95,17 @@ def test_a_port_in_use_is_named(programs: Programs, program: str) -> None:
     assert line == f"port {port}: EADDRINUSE: Address already in use"
 
 
+def test_a_udp_port_in_use_or_without_a_sink_is_named(programs: Programs) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as held:
+        held.bind(("127.0.0.1", 0))
+        held.connect(("127.0.0.1", 9))  # it accepts datagrams from there only
+        port = held.getsockname()[1]
+        line = complaint(programs.run("udpsource", "-p", port, "127.0.0.1"), 1)
+        assert line == f"no sink listens on port {port}"
+        line = complaint(programs.run("udpsink", "-p", port, "--bind", "127.0.0.1"), 1)
+        assert line == f"port {port}: EADDRINUSE: Address already in use"
+
+
 @pytest.mark.parametrize("program", [*LISTENERS, "udpsink"])
 def test_a_listener_ends_at_its_deadline(programs: Programs, program: str) -> None:
     done = programs.run(*listener_words(program), "--deadline", "0.2")
@@ -123,6 +135,20 @@ def test_missing_capabilities_of_this_machine_are_named(
     programs: Programs, arguments: list[str], message: str
 ) -> None:
     assert re.match(message, complaint(programs.run(*arguments), 1))
+
+
+def test_forbidden_congestion_control_names_the_allowed_ones(
+    installed: Programs, as_ordinary_user: Run
+) -> None:
+    available, allowed = (
+        Path(f"/proc/sys/net/ipv4/tcp_{which}_congestion_control").read_text().split()
+        for which in ("available", "allowed")
+    )
+    if not (forbidden := sorted(set(available) - set(allowed))):
+        pytest.skip(f"every user may choose any of {' '.join(available)} here")
+    done = as_ordinary_user(installed.command("tcpsink", "--congestion", forbidden[0]))
+    assert f"--congestion {forbidden[0]}: only root may choose it here, others: " in done.stderr
+    assert f"tcp_allowed_congestion_control='{' '.join(allowed)} {forbidden[0]}'" in done.stderr
 
 
 # ---- a peer that goes away, or does nothing ----
@@ -178,7 +204,30 @@ def test_peer_that_closes_is_reported(
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("program", [*SENDERS, "tcp_nodelay_client", "quoteclient"])
+@pytest.mark.parametrize(
+    ("arguments", "meet", "message"),
+    [
+        (["tcpsource", "-c1"], lambda c: c.sendall(b"?"), "the sink sent more data than requested"),
+        (
+            ["quoteclient", "--single"],
+            read_some_and_close,
+            "the server closed the connection",
+        ),
+    ],
+)
+def test_peer_that_breaks_the_dialogue_is_reported(
+    programs: Programs, arguments: list[str], meet: Meet, message: str
+) -> None:
+    with peer(meet) as port:
+        line = complaint(programs.run(*arguments, "-p", port, "127.0.0.1"), 1)
+    assert line.startswith(message)
+
+
+#: Methods with a call of their own that waits for the peer.
+METHODS = ["sendfile_client -m splice", "sendfile_client -m zerocopy"]
+
+
+@pytest.mark.parametrize("program", [*CLIENTS, *METHODS])
 def test_peer_that_stops_reading_is_reported(
     programs: Programs,
     client_words: ClientWords,
@@ -219,6 +268,9 @@ def test_client_that_resets_is_reported(programs: Programs, program: str) -> Non
     [
         ("tcp_nodelay_server", b"x" * 45, "after 1 of 10 messages and 15 of 30 bytes"),
         ("recordsink", b"\x00\x14\x00\x00\x00\x00", "in the middle of a record or batch"),
+        ("recordsink", b"\x00\x13" + b"x" * 100, "a length of 19 is not from 20 to 100"),
+        ("recordsink", b"\x00\x00\x00\x00", "a batch of 0 records is not from 1 to 1000"),
+        ("recordsink", b"\x00\x00\x00\x02", "in the middle of a record or batch, after 0"),
         ("recordsink", b"GET / HTTP/1.1\r\n\r\n", "is the peer a recordsource?"),
         ("recordsink", b"\x00\x14\x00\x00\x00\x07" + b"x" * 14, "record 7 came where 0 was due"),
         ("quoteserver", b"S000", "in the middle of a request, after 0"),
@@ -244,8 +296,14 @@ def test_silent_udp_sink_is_reported(programs: Programs) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
         sink.bind(("127.0.0.1", 0))
         port = sink.getsockname()[1]
-        line = complaint(programs.run("udpsource", "-p", port, "127.0.0.1", "--deadline", "0.3"), 1)
-    assert re.match(r"the sink has not answered \d+ end markers in 0.3 s", line)
+        arguments = ["udpsource", "-p", port, "127.0.0.1", "-c", "1", "--deadline", "0.3"]
+        with programs.start(*arguments) as source:
+            _data, address = sink.recvfrom(2000)
+            sink.sendto(b"doneoops" + bytes(8), address)  # another run's answer does not count
+            line = complaint(programs.finish(source), 1)
+    found = re.match(r"the sink has not answered (\d+) end markers in 0.3 s", line)
+    assert found is not None
+    assert int(found[1]) > 1
 
 
 def test_missing_end_marker_is_reported(programs: Programs) -> None:
@@ -269,6 +327,17 @@ def test_full_disk_for_the_result_is_reported(programs: Programs) -> None:
     assert complaint(done, 1) == "writing the result: ENOSPC: No space left on device"
 
 
+def test_full_disk_for_the_log_the_help_or_the_data_is_reported(programs: Programs) -> None:
+    with programs.listening("recordsink", "-p", "0") as (sink, port):
+        done = programs.run("recordsource", "-p", port, "127.0.0.1", "--log", "/dev/full")
+        programs.finish(sink)
+    assert complaint(done, 1) == "writing the --log file: ENOSPC: No space left on device"
+    with Path("/dev/full").open("w") as full, peer(lambda c: c.sendall(b"x")) as port:
+        assert "ENOSPC" in complaint(programs.run("tcpsource", "--help", stdout=full), 1)
+        line = complaint(programs.run("netcat", "127.0.0.1", port, stdout=full), 1)
+    assert line == "writing to standard output: ENOSPC: No space left on device"
+
+
 def test_closed_standard_output_is_reported(programs: Programs) -> None:
     command = programs.command("tcpsink", "-p", "0")
     done = completed(["sh", "-c", 'exec "$@" >&-', "sh", *command], env=programs.environment)
@@ -284,7 +353,7 @@ def test_full_disk_for_the_received_file_is_reported(programs: Programs, large_f
     assert re.search("ECONNRESET|EPIPE", complaint(sender, 1))
 
 
-@pytest.mark.parametrize("method", ["mmap", "sendfile"])
+@pytest.mark.parametrize("method", ["read", "mmap", "sendfile", "splice", "zerocopy"])
 def test_file_that_shrinks_is_reported(programs: Programs, tmp_path: Path, method: str) -> None:
     path = tmp_path / "shrinking"
     with path.open("wb") as file:

@@ -46,6 +46,16 @@ def test_each_method_delivers_the_whole_file(
         assert received["writes"] >= 1
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_files_of_about_one_page_arrive(programs: Programs, tmp_path: Path, method: str) -> None:
+    path, output = tmp_path / "input", tmp_path / "output"
+    for size in (0, 4097):
+        path.write_bytes(random.Random(size).randbytes(size))
+        sent, received = transfer(programs, path, ["-m", method], ["-o", output])
+        assert output.read_bytes() == path.read_bytes()
+        assert (sent["file_bytes"], received["bytes"]) == (size, size)
+
+
 def test_the_system_calls_are_counted(programs: Programs, some_file: Path) -> None:
     calls = {}
     for method in METHODS:
@@ -81,11 +91,12 @@ def test_a_header_and_a_small_file(
     assert output.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("method", METHODS)
 def test_several_clients_each_get_the_whole_file(
-    programs: Programs, some_file: Path, tmp_path: Path
+    programs: Programs, some_file: Path, tmp_path: Path, method: str
 ) -> None:
     output = tmp_path / "output"
-    sent, received = transfer(programs, some_file, ["-j", 3], ["-j", 3, "-o", output])
+    sent, received = transfer(programs, some_file, ["-j", 3, "-m", method], ["-j", 3, "-o", output])
     assert sent["bytes"] == received["bytes"] == 3 * 3_000_001
     assert sent["connections"] == received["connections"] == 3
     written = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
@@ -111,6 +122,9 @@ def test_pagecache_warms_and_drops_a_file(programs: Programs, file_on_disk: Path
         # A machine short of memory may take a page or two back at any time.
         assert last_object(done.stdout)["cached_share"] == pytest.approx(share, abs=0.05)
         assert last_object(done.stdout)["bytes"] == 1_000_000
+    for cache, share in (("warm", 1), ("cold", 0)):
+        sent, _received = transfer(programs, file_on_disk, ["--cache", cache], [])
+        assert sent["cached_share"] == pytest.approx(share, abs=0.05)
 
 
 def test_file_that_stays_in_the_page_cache_is_reported(programs: Programs) -> None:

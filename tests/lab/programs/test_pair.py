@@ -13,6 +13,7 @@ from tests.support.nonempty import each
 from tcplab import Lab, LabError, Loopback
 from tcplab.programs import (
     Running,
+    RunOptions,
     await_listener,
     held_port,
     run_pair,
@@ -46,6 +47,8 @@ def test_the_port_of_the_listener_goes_into_the_other_command(loopback: Loopback
     ("server", "client", "message"),
     [
         ("echo no >&2; exit 3", REPORTS, "sh failed (exit 3): no"),
+        ("exit 0", REPORTS, "sh ended without listening"),
+        (LISTENS + REPORTS, "echo 5", "sh printed no result (a JSON object, with --json)"),
         ("echo hello", REPORTS, "sh printed 'hello' instead of its port"),
         (LISTENS + REPORTS, "echo hello", "sh printed no result (a JSON object, with --json)"),
         (LISTENS + REPORTS, "kill -9 $$", "sh was ended by SIGKILL"),
@@ -102,6 +105,13 @@ def test_a_held_port_goes_to_the_listener_that_names_it_alone() -> None:
                 late.bind((lab.server.address, 0))
             with Running(lab.server, ["tcpsink", "-p", str(port), "--json"]) as sink:
                 assert sink.port() == port
+
+
+def test_client_and_server_get_their_own_options(loopback: Loopback) -> None:
+    run = RunOptions(cpu=(3, None), congestion="reno", deadline_s=5)
+    both = ["--congestion", "reno", "--deadline", "5"]
+    assert run.client_options(loopback) == ["--json", "--cpu", "3", *both]
+    assert run.server_options(loopback) == ["--json", *both, "--bind", loopback.server.address]
 
 
 @pytest.mark.needs_lab

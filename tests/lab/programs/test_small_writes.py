@@ -18,7 +18,8 @@ def exchange(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     common = ["--cpu", 0, "--congestion", "reno", *options]
     listener = ["tcp_nodelay_server", *(server or []), *common, "--bind", "127.0.0.1", 0, N]
-    client = ["tcp_nodelay_client", *common, "127.0.0.1", "PORT", N, mode]
+    client = ["tcp_nodelay_client", *common, "127.0.0.1", "PORT", N]
+    client += [] if mode == "default" else [mode]  # as published
     return programs.pair(listener, client, port_option=None)
 
 
@@ -38,8 +39,10 @@ def test_each_mode_makes_its_system_calls_and_segments(
     programs: Programs, mode: str, calls: int, segments: range | None
 ) -> None:
     sent, served = exchange(programs, mode)
-    assert sent["system_calls"] == calls
+    assert (sent["mode"], sent["system_calls"]) == (mode, calls)
     assert sent["bytes"] == served["bytes"] == 30 * N
+    ms = 1000 * sent["usage"]["wall_s"]
+    assert sent["bytes_per_ms"] * ms == pytest.approx(30 * N, rel=1e-3)
     # The end of the connection counts as one byte once it is acknowledged.
     assert sent["tcp_info"]["bytes_acked"] in (30 * N, 30 * N + 1)
     assert (sent["options"]["nodelay"], served["options"]["nodelay"]) == (mode == "no_delay", False)
