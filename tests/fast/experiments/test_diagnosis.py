@@ -10,7 +10,6 @@ import pytest
 from tcplab import figures
 from tcplab.errors import LabError
 from tcplab.experiments import diagnosis
-from tcplab.models import window_limit_mbit
 from tcplab.segments import ACK, DTYPE, FROM_CLIENT, SegmentArray
 from tcplab.timeline import Exchange
 
@@ -34,18 +33,6 @@ def test_second_segment_of_the_request_waits_for_an_ack() -> None:
     assert any(
         "held" in sentence and "Nagle" in sentence for sentence in request.timeline().sentences()
     )
-
-
-def test_window_of_the_backup_is_below_the_bdp() -> None:
-    backup = diagnosis.measure("backup")
-    assert backup.payload_bytes == diagnosis.BACKUP_BYTES
-    assert backup.bdp_bytes == 125_000
-    assert backup.window_bytes < backup.bdp_bytes / 3
-    # At most one window is sent per round trip.
-    assert backup.round_trips >= 2 * diagnosis.BACKUP_BYTES / backup.bdp_bytes
-    info = backup.peer_report["tcp_info"]
-    assert info["rwnd_limited_us"] > 0.9 * info["busy_time_us"]
-    assert window_limit_mbit(backup.window_bytes, 20) < 50 / 3
 
 
 def test_ticker_sends_many_segments_per_line() -> None:

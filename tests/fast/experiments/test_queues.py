@@ -9,19 +9,6 @@ from tests.support.nonempty import each
 
 from tcplab.experiments import bottleneck, notsent_lowat
 from tcplab.experiments.bottleneck import Flow, Moment, Shared, bufferbloat
-from tcplab.experiments.bottleneck.bufferbloat import Aqm, Manager
-
-AQMS: tuple[Aqm, Aqm] = ("tail_drop", "fq_codel")
-
-
-def test_a_managed_queue_is_short_in_the_same_room() -> None:
-    managers: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel"]
-    routers = bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20)
-    full, *managed = routers.variants
-    for variant in each(managed):
-        assert variant.median_queue < full.median_queue / 50
-        assert 25 < full.probe_ms / variant.probe_ms < 55
-        assert variant.mbit > 0.9 * full.mbit
 
 
 def test_who_wins_depends_on_the_queue() -> None:
@@ -34,21 +21,6 @@ def test_who_wins_depends_on_the_queue() -> None:
     assert long.first_share > 0.86
     assert result["reno", 320].rtt_ms > 4 * result["bbr", 320].rtt_ms
     assert result["bbr", 16].drops > result["reno", 16].drops
-
-
-def test_a_far_flow_gets_less_and_a_fair_queue_gives_it_more() -> None:
-    dropping, serving = (
-        bottleneck.measure_rtt_fairness(
-            [10, 40, 160], ["reno", "cubic"], [aqm], queue_packets=20, duration_s=9
-        )
-        for aqm in AQMS
-    )
-    for name in ("reno", "cubic"):
-        unfair, fair = dropping[name, "tail_drop"], serving[name, "fq_codel"]
-        assert unfair.ratio > 5
-        assert unfair.ratio > unfair.model_ratio > fair.ratio
-        assert fair.ratio < 2
-        assert unfair.jain < 0.6 < 0.9 < fair.jain
 
 
 def test_data_age_comes_mostly_from_the_senders_own_queue() -> None:

@@ -33,11 +33,6 @@ def test_nginx_directives_decide_on_writes_and_segments() -> None:
         "sendfile+nopush+nodelay": (2, 1),
     }
     assert [run.case for run in nginx.variants if run.verdict == NAGLE] == ["sendfile"]
-    # With a cork, nginx never sets TCP_NODELAY.
-    corked = {run.case: (run.nodelay_set, run.corked) for run in nginx.variants}
-    assert corked["sendfile+nodelay"] == (1, 0)
-    assert corked["sendfile+nopush+nodelay"] == (0, 6)
-    assert corked["nopush"] == (0, 0)
 
 
 def test_the_small_end_of_a_large_answer_waits_for_a_round_trip() -> None:
@@ -53,32 +48,10 @@ def test_the_small_end_of_a_large_answer_waits_for_a_round_trip() -> None:
 
 def test_redis_pipelining_needs_fewer_round_trips() -> None:
     redis = real_programs.measure_redis()
-    assert [(run.server_reads, run.server_writes) for run in redis.variants] == [
-        (101, 100),
-        (11, 10),
-        (2, 1),
-    ]
     for run in each(redis.variants):
         assert run.commands_per_s == pytest.approx(run.model_per_s, rel=0.05)
         assert run.explanation.verdict is not None
         assert run.explanation.verdict.kind != "fault"
-
-
-def test_a_broker_sends_more_segments_sooner_with_nodelay() -> None:
-    mqtt = real_programs.measure_mosquitto()
-    delayed, undelayed = mqtt[False], mqtt[True]
-    assert delayed.broker_writes == undelayed.broker_writes == undelayed.broker_segments
-    assert delayed.broker_segments < undelayed.broker_segments / 2
-    assert delayed.delay_ms > 1.5 * undelayed.delay_ms
-
-
-def test_go_makes_the_same_two_writes_and_waits_only_without_nodelay() -> None:
-    go = real_programs.measure_go()
-    plain, delayed, buffered = go.variants
-    assert plain.answer() == delayed.answer()
-    assert [len(part) for part in plain.answer()] == [2, 2]
-    assert [len(part) for part in buffered.answer()] == [1, 1]
-    assert [run.case for run in go.variants if run.verdict == NAGLE] == ["SetNoDelay(false)"]
 
 
 def test_missing_program_is_shown_from_its_recording(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.experiments import routes, table, tcp_vs_udp, udp_batching, udp_receive_buffers
-from tcplab.experiments import untouched_memory as untouched
+from tcplab.experiments import table, tcp_vs_udp, udp_batching, udp_receive_buffers
 from tcplab.models import Encapsulation, goodput_mbyte_s
 
 
@@ -67,35 +66,7 @@ def test_no_wire_exceeds_its_rate(shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.Tc
     assert text.mb_per_s > most > text.arrived_mb_per_s  # the published rate exceeds the wire's
 
 
-def test_own_card_holds_udp_back_and_a_router_does_not(
-    shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.TcpVsUdp
-) -> None:
-    card, router = shown["sparc", "udp", 1440], far["router", "udp", 1440]
-    assert card.mb_per_s < 1.25 < router.mb_per_s / 100
-    assert max(card.lost) == 0
-    assert min(router.lost) > 70
-
-
-def test_large_buffers_make_a_router_drop_segments() -> None:
-    """A 32 KiB buffer fits into the router's queue; the size that the kernel chooses does not."""
-    free = tcp_vs_udp.measure(
-        runs=3,
-        servers=["router"],
-        write_bytes=[1440],
-        protocols=["tcp"],
-        count=2000,
-        tcp_buffers_bytes=None,
-    )
-    assert (free["router", "tcp", 1440].retransmissions or 0) > 0
-
-
 # ---- buffers, batches, memory --------------------------------------------------------------------
-
-
-def test_own_addresses_lead_through_loopback() -> None:
-    seen = routes.measure()
-    ways = [seen[name].interface for name in ("localhost", "its own address", "the other host")]
-    assert ways == ["lo", "lo", "eth0"]
 
 
 def test_buffer_with_room_for_all_datagrams_loses_none() -> None:
@@ -119,9 +90,3 @@ def test_batches_make_udp_as_fast_as_tcp() -> None:
     assert min(both.mb_per_s) > 2 * max(udp.mb_per_s)
     assert min(both.mb_per_s) > max(tcp.mb_per_s)
     assert batches.times_plain("udp-gso-gro") > batches.times_plain("udp-gso") > 2
-
-
-def test_untouched_memory_is_cheaper_only_in_large_blocks() -> None:
-    cost = {variant.key: sorted(variant.cpu_s_per_gb) for variant in untouched.measure().variants}
-    assert cost[8_388_608, True][-1] < cost[8_388_608, False][0]
-    assert cost[1440, True][-1] > cost[1440, False][0]

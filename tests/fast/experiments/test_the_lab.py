@@ -4,7 +4,7 @@ import pytest
 from tests.support.nonempty import each
 
 from tcplab import figures
-from tcplab.experiments import capture_loss, connection, goodput, table
+from tcplab.experiments import capture_loss, connection, table
 
 # ---- a connection of ten bytes ----
 
@@ -49,12 +49,3 @@ def test_scapy_loses_packets_that_come_fast_and_says_how_many() -> None:
     assert loss[500].scapy_drops == loss[2000].scapy_drops == 0
     assert 0 < loss[20_000].scapy_drops < loss[None].scapy_drops
     assert loss[None].scapy_drops > 0.4 * loss[None].passed
-
-
-# ---- a full link ----
-
-
-def test_full_link_gives_rate_less_headers() -> None:
-    for link in each(goodput.measure([10, 100, 1000]).variants):
-        assert link.share == pytest.approx(1, abs=0.01)
-        assert link.wire_packets >= link.bytes / 1448
