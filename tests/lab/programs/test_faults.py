@@ -223,7 +223,7 @@ def test_peer_that_breaks_the_dialogue_is_reported(
     assert line.startswith(message)
 
 
-#: Methods with a call of their own that waits for the peer.
+#: Methods that wait for the peer in calls other than send().
 METHODS = ["sendfile_client -m splice", "sendfile_client -m zerocopy"]
 
 

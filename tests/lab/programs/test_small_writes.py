@@ -19,7 +19,7 @@ def exchange(
     common = ["--cpu", 0, "--congestion", "reno", *options]
     listener = ["tcp_nodelay_server", *(server or []), *common, "--bind", "127.0.0.1", 0, N]
     client = ["tcp_nodelay_client", *common, "127.0.0.1", "PORT", N]
-    client += [] if mode == "default" else [mode]  # as published
+    client += [] if mode == "default" else [mode]  # the published command lines
     return programs.pair(listener, client, port_option=None)
 
 
