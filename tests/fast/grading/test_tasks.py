@@ -60,6 +60,8 @@ def test_brackets_without_end_in_a_programs_output_are_no_object() -> None:
         ValueError, match=r"not an object|Expecting value"
     ):  # Python versions differ
         last_object("[" * 5000)
+    diagnosis = load_module(ROOT / "solutions/diagnosis/task.py", "task_that_reads_output")
+    assert diagnosis._last_json(b"[" * 5000) == {}
 
 
 def test_unpaired_solution_marker_is_refused() -> None:
@@ -78,7 +80,10 @@ def test_public_check_does_not_reveal_the_answer(tmp_path: Path) -> None:
     assert "not yet" in repr(assignment.check("q1", names))
     assert re.search(rf"rtt_ms&quot;\] *</td><td[^>]*>{rtt_ms} ", assignment._repr_html_())
     names = {"q1_default_ms": 7 * rtt_ms, "q1_nodelay_ms": rtt_ms}
-    shown = repr(assignment.check("q1", names))
+    result = assignment.check("q1", names)
+    shown = repr(result)
+    assert result is not None
+    assert result._repr_html_() == f"<p>{shown}</p>"
     assert "recorded, not judged" in shown
     assert str(2 * rtt_ms + 40) not in shown
     with pytest.raises(ParameterError, match="question of small-writes 'q99' is not known"):

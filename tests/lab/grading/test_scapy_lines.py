@@ -106,22 +106,27 @@ def test_a_syn_may_have_the_last_sequence_number() -> None:
         assert [(heard.seq, heard.data_bytes) for heard in ours.hear()] == [(1, 7)]
 
 
+#: An IPv4 and a TCP header in hex, of 20 bytes each.
+IP_HEADER, TCP_HEADER = "45" + "00" * 8 + "06" + "00" * 10, "00" * 12 + "50" + "00" * 7
 #: Answers other than an IPv4 packet with a whole TCP segment: other types, cut or forged headers.
-NO_PACKETS = each(
-    [
-        7,
-        [],
-        "",
-        "zz",
-        "45" + "00" * 38,
-        "4f" + "00" * 8 + "06" + "00" * 30,
-        "45" + "00" * 8 + "06" + "00" * 22 + "f0" + "00" * 7,
-        "45" + "00" * 8 + "06" + "00" * 3000,
-    ]
-)
+NO_PACKETS = {
+    "number": 7,
+    "list": [],
+    "empty": "",
+    "no hex": "zz",
+    "too short": IP_HEADER + TCP_HEADER[:-2],
+    "IP header of 16 bytes": "44" + IP_HEADER[2:32] + TCP_HEADER,
+    "IP header of 60 bytes": "4f" + (IP_HEADER + TCP_HEADER)[2:],
+    "IPv6": "65" + (IP_HEADER + TCP_HEADER)[2:],
+    "UDP": IP_HEADER.replace("06", "11") + TCP_HEADER,
+    "TCP header of 16 bytes": IP_HEADER + TCP_HEADER.replace("50", "40"),
+    "TCP header of 60 bytes": IP_HEADER + TCP_HEADER.replace("50", "f0"),
+    "too long": IP_HEADER + TCP_HEADER + "00" * 1461,
+}
 
 
-@pytest.mark.parametrize("answer", NO_PACKETS, ids=lambda answer: str(answer)[:8])
-def test_answer_that_is_no_packet_is_refused(answer: object) -> None:
+@pytest.mark.parametrize("name", NO_PACKETS)
+def test_answer_that_is_no_packet_is_refused(name: str) -> None:
+    assert OwnPacket.read(IP_HEADER + TCP_HEADER, "q8_packet") == OwnPacket(window=0, flags=0)
     with pytest.raises(ParameterError, match="q8_packet"):
-        OwnPacket.read(answer, "q8_packet")
+        OwnPacket.read(NO_PACKETS[name], "q8_packet")
