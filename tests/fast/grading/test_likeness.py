@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.support.grading.homework import hand_in
 from tests.support.grading.sets import NAMES, SOURCES
 from tests.support.paths import ROOT
 
@@ -98,14 +99,11 @@ def test_renaming_does_not_hide_a_copy(tmp_path: Path) -> None:
 def test_different_programs_are_not_alike(source: Path, tmp_path: Path) -> None:
     """Each mutant of a set is a program that an honest student might write."""
     for name in released_files(source):
-        text = (source / "hidden" / name).read_text()
-        programs = {"model": without_marks(text)}
-        for mutant, changes in Trial(source).mutants.items():
-            changed = text
-            for old, new in changes.files.get(name, ()):
-                changed = changed.replace(old, new)
-            if without_marks(changed) not in programs.values():
-                programs[mutant] = without_marks(changed)
+        programs = {"model": without_marks((source / "hidden" / name).read_text())}
+        for mutant in Trial(source).mutants:
+            changed = without_marks(hand_in(source, mutant).files[name])
+            if changed not in programs.values():
+                programs[mutant] = changed
         (top := tmp_path / name).mkdir()
         flags = flags_of(source, name, programs, top)
         assert flags.pop("model") == [f"like-the-model: {name}"]

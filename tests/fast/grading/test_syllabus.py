@@ -51,12 +51,6 @@ def test_every_lesson_but_the_optional_one_is_tested() -> None:
 
 
 @pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
-def test_questions_are_in_order(source: Path) -> None:
-    asked = [question for question in syllabus.taught(source) if question.startswith("q")]
-    assert asked == [f"q{number}" for number in range(1, len(asked) + 1)]
-
-
-@pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
 def test_every_page_states_the_same_time_for_a_set(source: Path) -> None:
     head = nbformat.read(source / f"{source.name}.ipynb", as_version=4).cells[0].source
     (stated,) = re.findall(r"^\d+ points, (.+?)(?: minutes)?, after lesson", head, re.M)

@@ -18,26 +18,35 @@ from tcplab.grading.sandbox import Limits, Outcome
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.segments import DTYPE, SegmentArray
 
-COPY_C = b"""
-#include "net.h"
+CLIENT_C = """
+#include <arpa/inet.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <unistd.h>
-#include <arpa/inet.h>
+
+static int connected(const char *port) {
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(atoi(port))};
+    inet_pton(AF_INET, "10.0.0.2", &server.sin_addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, (struct sockaddr *)&server, sizeof server) < 0)
+        exit(1);
+    return fd;
+}
 
 int main(int argc, char **argv) {
-    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[2]))};
-    inet_pton(AF_INET, argv[1], &server.sin_addr);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (argc != 4 || connect(fd, (struct sockaddr *)&server, sizeof server) < 0)
-        return 1;
-    while (sendfile(fd, open(argv[3], O_RDONLY), NULL, 100000) < 0)
-        ;
+    if (argc < 2)
+        return 2;
+    BODY
     return 0;
 }
 """
+
+
+def client(body: str) -> bytes:
+    """Return a C program with these lines, whose first argument is the server's port."""
+    return CLIENT_C.replace("BODY", body).encode()
 
 
 def rows(*segments: tuple[int, int, int, int, bool]) -> SegmentArray:
@@ -126,11 +135,14 @@ def test_uncompiled_program_is_not_run() -> None:
 
 def test_received_file_is_returned() -> None:
     data = np.random.default_rng(1).bytes(70_001)
-    with Submission("ada", {}, {}, {"copy.c": COPY_C}, unsafe=True) as work:
+    copy = client(
+        "while (sendfile(connected(argv[1]), open(argv[2], O_RDONLY), NULL, 100000) < 0);"
+    )
+    with Submission("ada", {}, {}, {"copy.c": copy}, unsafe=True) as work:
         run, received = run_into_file(
             work,
             work.compile("copy.c"),
-            ["10.0.0.2", "{port}", "data"],
+            ["{port}", "data"],
             lab={"rtt_ms": 2},
             files={"data": data},
             limits=Limits(wall_s=60, cpu_s=5, processes=8),
@@ -140,31 +152,17 @@ def test_received_file_is_returned() -> None:
     assert departures(run)[-1].end_bytes == len(data)
 
 
-DECOYS_C = b"""
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-int main(int argc, char **argv) {
-    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[argc - 1]))};
-    inet_pton(AF_INET, "10.0.0.2", &server.sin_addr);
-    for (int i = 0; i < 4; i++) {
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(fd, (struct sockaddr *)&server, sizeof server) < 0 ||
-            send(fd, "decoys", i + 1, 0) != i + 1)
+DECOYS = """
+    for (int i = 0; i < 4; i++)
+        if (send(connected(argv[1]), "decoys", i + 1, 0) != i + 1)
             return 1;
-    }
     usleep(100000);
-    return 0;
-}
 """
 
 
 @pytest.mark.needs_lab
 def test_only_the_accepted_connection_is_seen_and_others_are_flagged() -> None:
-    with Submission("ada", {}, {}, {"decoys.c": DECOYS_C}) as work:
+    with Submission("ada", {}, {}, {"decoys.c": client(DECOYS)}) as work:
         built = work.compile("decoys.c")
         peer = ["tcpsink", "--json", "--port", "0"]
         run = work.run_in_lab(built, ["{port}"], peer=peer, lab={"rtt_ms": 2})
@@ -184,29 +182,16 @@ def test_grader_does_not_wait_for_a_program_that_ended(monkeypatch: pytest.Monke
         assert run.peer is None
 
 
-TALKATIVE_C = b"""
-#include <arpa/inet.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-int main(int argc, char **argv) {
-    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[argc - 1]))};
-    inet_pton(AF_INET, "10.0.0.2", &server.sin_addr);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+TALKATIVE = """
     static char block[1 << 20];
-    if (connect(fd, (struct sockaddr *)&server, sizeof server) < 0)
-        return 1;
-    while (send(fd, block, sizeof block, MSG_NOSIGNAL) > 0)
+    for (int fd = connected(argv[1]); send(fd, block, sizeof block, MSG_NOSIGNAL) > 0;)
         ;
-    return 0;
-}
 """
 
 
 @pytest.mark.needs_lab
 def test_a_receipt_without_end_is_given_up() -> None:
-    with Submission("ada", {}, {}, {"talkative.c": TALKATIVE_C}) as work:
+    with Submission("ada", {}, {}, {"talkative.c": client(TALKATIVE)}) as work:
         run, received = run_into_file(
             work,
             work.compile("talkative.c"),

@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 from tests.support.grading.fixtures import Tiny
+from tests.support.grading.homework import hand_in
 from tests.support.paths import ROOT
 
 from tcplab.cli import main
@@ -18,9 +19,6 @@ from tcplab.course.progress import progress
 from tcplab.errors import ParameterError
 from tcplab.grading.assignment import Task, open_assignment
 from tcplab.grading.study import Study, StudyError, attempts, study
-from tcplab.grading.trial import Trial
-
-SETS = sorted(path.parent.name for path in ROOT.glob("solutions/*/task.py"))
 
 
 @pytest.fixture
@@ -235,23 +233,14 @@ def test_problem_set_gets_the_score_of_its_trial(
     (tmp_path / "solutions").mkdir()
     (tmp_path / "solutions/small-writes").symlink_to(ROOT / "solutions/small-writes")
     monkeypatch.setenv("JUPYTERHUB_USER", "ada")
-    mutant = Trial(ROOT / "solutions/small-writes").mutants["one-write-but-nagle"]
-    source = nbformat.read(ROOT / "solutions/small-writes/small-writes.ipynb", as_version=4)
-    answers = {
-        cell.metadata.nbgrader.grade_id.removesuffix("-answer"): cell.source
-        for cell in source.cells
-        if cell.metadata.get("nbgrader", {}).get("solution")
-    }
-    for cell_id, lines in mutant.answers.items():
-        answers[cell_id.removesuffix("-answer")] = lines
+    wrong = hand_in(ROOT / "solutions/small-writes", "one-write-but-nagle")
+    answers = {name.removesuffix("-answer"): lines for name, lines in wrong.cells.items()}
     write(tmp_path, "small-writes", **answers)
-    program = (ROOT / "solutions/small-writes/hidden/records.c").read_text()
-    for old, new in mutant.files.get("records.c", ()):
-        program = program.replace(old, new)
-    (tmp_path / "exercises/small-writes/records.c").write_text(program)
+    for name, program in wrong.files.items():
+        (tmp_path / "exercises/small-writes" / name).write_text(program)
     result = study("small-writes", course=tmp_path)
     assert result is not None
-    assert sum(score or 0 for score in points(result).values()) == mutant.score
+    assert sum(score or 0 for score in points(result).values()) == wrong.score
     assert result.notes == []
 
 

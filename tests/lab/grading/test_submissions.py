@@ -46,13 +46,6 @@ def test_good_submission_gets_all_points_and_no_notes(tiny: Tiny, tmp_path: Path
     assert report.repairs == report.flags == report.untouched_tasks == []
 
 
-def test_untouched_submission_gets_nothing(tiny: Tiny, tmp_path: Path) -> None:
-    submission = tiny.hand_in(tmp_path, solved=False)
-    report = judge_submission(tiny.judge, tiny.exercise, submission, "ada")
-    assert report.scores == {"q1": 0.0, "q2": 0.0, "q3": 0.0}
-    assert report.untouched_tasks == ["w1"]
-
-
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_submission_gets_its_score(name: str, tiny: Tiny, tmp_path: Path) -> None:
     assert_scored(name, tiny, tmp_path)

@@ -64,11 +64,12 @@ def test_known_mistake_gets_its_declared_score(name: str, mutant: str) -> None:
 # ---- the same score, always: `make test-verdicts` ----
 
 
-@pytest.fixture
-def busy_cores() -> Iterator[None]:
+@pytest.fixture(params=["an idle machine", "every core busy"])
+def load(request: pytest.FixtureRequest) -> Iterator[str]:
     spin = [sys.executable, "-c", "while True: pass"]
-    spinners = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
-    yield
+    busy = request.param == "every core busy"
+    spinners = [subprocess.Popen(spin) for _ in range((os.cpu_count() or 1) * busy)]
+    yield request.param
     for spinner in spinners:
         spinner.kill()
         spinner.wait()
@@ -77,27 +78,15 @@ def busy_cores() -> Iterator[None]:
 @pytest.mark.classroom
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", NAMES)
-def test_scores_are_the_same_in_20_runs_on_an_idle_machine(name: str) -> None:
-    _repeat(name, 20)
-
-
-@pytest.mark.classroom
-@pytest.mark.timeout(3600)
-@pytest.mark.usefixtures("busy_cores")
-@pytest.mark.parametrize("name", NAMES)
-def test_scores_are_the_same_in_20_runs_with_every_core_busy(name: str) -> None:
-    _repeat(name, 20)
-
-
-def _repeat(name: str, times: int) -> None:
+def test_scores_are_the_same_in_20_runs(name: str, load: str) -> None:
     tried = Trial(ROOT / "solutions" / name)
-    for number in range(times):
+    for number in range(20):
         student = f"student-{number}"
         reference = tried.run("reference", student)
-        assert reference.as_expected, (number, reference)
+        assert reference.as_expected, (load, number, reference)
         untouched = tried.run("untouched", student)
-        assert untouched.as_expected, (number, untouched)
+        assert untouched.as_expected, (load, number, untouched)
         for mutant in each(tried.mutants):
             if mutant != "never-ends":  # this mutant takes the same 8 s every time
                 outcome = run_changed(tried, mutant, reference, student)
-                assert outcome.as_expected, (number, outcome)
+                assert outcome.as_expected, (load, number, outcome)

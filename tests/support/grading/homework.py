@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 
 from tcplab.grading.release import released_files
-from tcplab.grading.trial import Trial
+from tcplab.grading.trial import Mutant, Trial
 
 
 @dataclass(frozen=True)
@@ -22,26 +22,29 @@ class HandIn:
     files: Mapping[str, str]
 
 
-def hand_ins(source: Path, count: int) -> list[HandIn]:
-    """Return a class's work. Of every four submissions, one is right, one untouched, two wrong."""
+def hand_in(source: Path, name: str) -> HandIn:
+    """Return the reference solution of a set, or one of its known mistakes."""
     trial = Trial(source)
+    mutant = trial.mutants.get(name, Mutant(trial.full))
     notebook = nbformat.read(source / f"{source.name}.ipynb", as_version=4)
     cells = {
         own["grade_id"]: cell.source
         for cell in notebook.cells
         if cell.cell_type == "code" and (own := cell.metadata.get("nbgrader", {})).get("solution")
     }
-    files = {name: (source / "hidden" / name).read_text() for name in released_files(source)}
-    right = HandIn("reference", trial.full, cells, files)
-    mistakes = []
-    for name, mutant in trial.mutants.items():
-        changed = dict(files)
-        for file, replacements in mutant.files.items():
-            for old, new in replacements:
-                changed[file] = changed[file].replace(old, new)
-        wrong = {**cells, **mutant.answers}
-        wrong |= {cell: f"{wrong[cell]}\n{more}" for cell, more in mutant.then.items()}
-        mistakes.append(HandIn(name, mutant.score, wrong, changed))
+    cells |= mutant.answers
+    cells |= {cell: f"{cells[cell]}\n{more}" for cell, more in mutant.then.items()}
+    files = {file: (source / "hidden" / file).read_text() for file in released_files(source)}
+    for file, replacements in mutant.files.items():
+        for old, new in replacements:
+            files[file] = files[file].replace(old, new)
+    return HandIn(name, mutant.score, cells, files)
+
+
+def hand_ins(source: Path, count: int) -> list[HandIn]:
+    """Return a class's work. Of every four submissions, one is right, one untouched, two wrong."""
+    right = hand_in(source, "reference")
+    mistakes = [hand_in(source, name) for name in Trial(source).mutants]
     # Mutants of cells come first and mutants of files last. Mix them, so that a class has both.
     mistakes = mistakes[::2] + mistakes[1::2]
     submissions = []
