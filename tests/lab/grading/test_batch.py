@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from tests.support.grading.damaged import DAMAGES, Notebook, changed
-from tests.support.grading.fixtures import Tiny, gradebook, grades, quiet
+from tests.support.grading.fixtures import Tiny, gradebook, grades
 from tests.support.grading.hostile import ATTACKS
 from tests.support.nonempty import each
 
@@ -60,8 +60,7 @@ def add_a_script(notebook: Notebook) -> None:
 
 @pytest.fixture(scope="module")
 def batch(course: Path) -> Batch:
-    with quiet():
-        return grade("tiny", course=course, jobs=2)
+    return grade("tiny", course=course, jobs=2)
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def copied(course: Path, batch: Batch, tmp_path: Path) -> Path:
 def test_gradebook_has_the_right_scores(course: Path, batch: Batch) -> None:
     assert batch.failed == {}
     assert sorted(batch.graded) == sorted(CLASS)
-    with quiet(), gradebook(course) as book:
+    with gradebook(course) as book:
         for student, (what, score) in CLASS.items():
             submission = book.find_submission("tiny", student)
             assert submission.score == score, student
@@ -131,12 +130,11 @@ def test_report_says_how_hard_the_questions_were(batch: Batch) -> None:
 def test_canvas_file_has_the_columns_of_canvas(course: Path, batch: Batch) -> None:
     """The columns and the separator are as canvas-lms/lib/gradebook_importer.rb demands."""
     assert batch.graded
-    with quiet(), gradebook(course) as book:
+    with gradebook(course) as book:
         book.update_or_create_student(
             "ada", first_name="Ada", last_name="Lovelace", lms_user_id="1815"
         )
-    with quiet():
-        write_report(load_course(course)[0], "tiny", course, {})
+    write_report(load_course(course)[0], "tiny", course, {})
     text = (course / "reports" / "tiny" / "canvas.csv").read_bytes().decode("utf-8")
     assert not text.startswith("\ufeff")
     header, points, *people = csv.reader(text.splitlines())
@@ -166,8 +164,7 @@ def test_moodle_file_has_users_and_points(course: Path, batch: Batch) -> None:
 def test_failed_submission_is_only_reported(course: Path, batch: Batch, tmp_path: Path) -> None:
     assert batch.graded
     config = load_course(course)[0]
-    with quiet():
-        page = write_report(config, "tiny", tmp_path, {"ada": "the disk was full", "zoe": "<b>"})
+    page = write_report(config, "tiny", tmp_path, {"ada": "the disk was full", "zoe": "<b>"})
     assert "the disk was full" in page.read_text()
     assert "&lt;b&gt;" in page.read_text()
     rows = grades(tmp_path)
@@ -183,8 +180,7 @@ def test_withdrawn_work_leaves_the_lms_files(course: Path, batch: Batch, tmp_pat
     assert batch.graded
     folder = course / "submitted" / "bob"
     withdrawn = folder.rename(tmp_path / "bob")
-    with quiet():
-        write_report(load_course(course)[0], "tiny", tmp_path, {})
+    write_report(load_course(course)[0], "tiny", tmp_path, {})
     withdrawn.rename(folder)
     reports = tmp_path / "reports" / "tiny"
     row = grades(tmp_path)["bob"]
@@ -212,40 +208,37 @@ def test_feedback_has_messages_and_no_hidden_tests_or_scripts(course: Path, batc
 
 
 def test_unchanged_submission_is_not_graded_again(copied: Path) -> None:
-    with quiet():
-        again = grade("tiny", course=copied, jobs=2)
+    again = grade("tiny", course=copied, jobs=2)
     assert (again.graded, sorted(again.kept)) == ([], sorted(CLASS))
     DAMAGES["answer-cell-deleted"].do(copied / "submitted" / "ada" / "tiny")
-    with quiet():
-        again = grade("tiny", course=copied, jobs=2)
+    again = grade("tiny", course=copied, jobs=2)
     assert again.graded == ["ada"]
     record = json.loads((copied / "reports" / "tiny" / "records" / "ada.json").read_text())
     assert record["scores"] == {"q1": 0.0, "q2": 1.0, "q3": 2.0}
-    with quiet(), gradebook(copied) as book:
+    with gradebook(copied) as book:
         assert book.find_submission("tiny", "ada").score == 3
 
 
 def test_course_without_submissions_or_judge_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     course = shutil.copytree(tiny.course, tmp_path / "course")
     (course / "gradebook.db").unlink(missing_ok=True)
-    with quiet(), pytest.raises(ParameterError, match="nothing to grade: no folder"):
+    with pytest.raises(ParameterError, match="nothing to grade: no folder"):
         grade("tiny", course=course)
     assert not (course / "gradebook.db").exists()
     (course / "solutions" / "tiny" / "hidden" / "judge.py").unlink()
-    with quiet(), pytest.raises(ParameterError, match=r"has no hidden/judge\.py"):
+    with pytest.raises(ParameterError, match=r"has no hidden/judge\.py"):
         grade("tiny", course=course)
 
 
 def test_marks_by_hand_reach_report_and_feedback(copied: Path) -> None:
     comment = "Two plus two is a good reason."
     where = ("tiny", "tiny", "carla")
-    with quiet(), gradebook(copied) as book:
+    with gradebook(copied) as book:
         grade_of_w1 = book.find_grade("w1", *where)
         grade_of_w1.manual_score, grade_of_w1.needs_manual_grade = 1.5, False
         book.find_comment("w1", *where).manual_comment = comment
         book.db.commit()
-    with quiet():
-        first, second = (grade("tiny", course=copied, jobs=2) for _ in range(2))
+    first, second = (grade("tiny", course=copied, jobs=2) for _ in range(2))
     assert (first.graded, first.feedback, first.failed) == ([], ["carla"], {})
     assert (second.graded, second.feedback, len(second.kept)) == ([], [], len(CLASS))
     assert comment in (copied / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
@@ -304,8 +297,7 @@ def test_grading_refuses_without_a_compiler_and_says_why(
 
 
 def test_unsafe_grading_is_stated_in_the_feedback(copied: Path) -> None:
-    with quiet():
-        run = grade("tiny", course=copied, students=["carla"], unsafe_no_sandbox=True)
+    run = grade("tiny", course=copied, students=["carla"], unsafe_no_sandbox=True)
     assert run.graded == ["carla"]
     page = (copied / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
     assert "WARNING: graded with --unsafe-no-sandbox" in page

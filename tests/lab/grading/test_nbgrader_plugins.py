@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from nbformat import v4
 from nbgrader.api import Gradebook
-from tests.support.grading.fixtures import quiet
+from tests.support.grading.tiny import cell, check_cell
 
 from tcplab.grading.course import find_alembic
 from tcplab.grading.judging import Report
@@ -20,24 +20,13 @@ WHERE = ("notebook", "assignment", "ada")
 
 def graded_cell(question: str, output: str) -> Any:
     """Return the test cell of a question, with its output, as the judge leaves it."""
-    own = {
-        "grade": True,
-        "grade_id": question,
-        "locked": True,
-        "points": 3,
-        "schema_version": 3,
-        "solution": False,
-        "task": False,
-        "cell_type": "code",
-        "checksum": "",
-    }
-    result = v4.new_output("execute_result", {"text/plain": output})
-    return v4.new_code_cell("check()", metadata={"nbgrader": own}, outputs=[result])
+    made = check_cell(question, 3)
+    made.outputs = [v4.new_output("execute_result", {"text/plain": output})]
+    return made
 
 
 def task_cell() -> Any:
-    own = {"grade": False, "grade_id": "w1", "locked": True, "solution": False, "task": True}
-    return v4.new_markdown_cell("Why?", metadata={"nbgrader": {**own, "points": 2}})
+    return cell("markdown", "w1", "Why?", task=True, locked=True, points=2)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +34,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a gradebook with ada's submission, once, because nbgrader takes two seconds."""
     path = tmp_path_factory.mktemp("gradebook") / "gradebook.db"
     find_alembic()
-    with quiet(), Gradebook(f"sqlite:///{path}") as book:
+    with Gradebook(f"sqlite:///{path}") as book:
         book.add_assignment("assignment")
         book.add_notebook("notebook", "assignment")
         for question in ("q1", "q2"):
@@ -65,13 +54,12 @@ def save(url: str, cells: list[Any], scores: dict[str, float | None], *untouched
     notebook, assignment, student = WHERE
     about = {"notebook": notebook, "assignment": assignment, "student": student, "db_url": url}
     report = Report("ada", assignment, scores=scores, untouched_tasks=list(untouched))
-    with quiet():
-        SaveScores().preprocess(v4.new_notebook(cells=cells), {"nbgrader": about, "tcplab": report})
+    SaveScores().preprocess(v4.new_notebook(cells=cells), {"nbgrader": about, "tcplab": report})
 
 
 def stored(url: str, *questions: str) -> list[tuple[float | None, bool]]:
     """Return each question's automatic score, and whether it needs manual grading."""
-    with quiet(), Gradebook(url) as book:
+    with Gradebook(url) as book:
         grades = [book.find_grade(question, *WHERE) for question in questions]
         return [(grade.auto_score, bool(grade.needs_manual_grade)) for grade in grades]
 
@@ -90,20 +78,20 @@ def test_scores_are_saved_all_or_none(gradebook_url: str) -> None:
 
 
 def test_mark_by_hand_stays_and_is_to_be_looked_at_again(gradebook_url: str) -> None:
-    with quiet(), Gradebook(gradebook_url) as book:
+    with Gradebook(gradebook_url) as book:
         grade = book.find_grade("q1", *WHERE)
         grade.manual_score, grade.needs_manual_grade = 1.0, False
         book.db.commit()
     save(gradebook_url, [graded_cell("q1", "3.0")], {"q1": 2.0})
     assert stored(gradebook_url, "q1") == [(2.0, True)]
-    with quiet(), Gradebook(gradebook_url) as book:
+    with Gradebook(gradebook_url) as book:
         assert book.find_grade("q1", *WHERE).score == 1.0
 
 
 def test_task_without_an_answer_gets_nothing_until_there_is_one(gradebook_url: str) -> None:
     save(gradebook_url, [task_cell()], {}, "w1")
     assert stored(gradebook_url, "w1") == [(0.0, False)]
-    with quiet(), Gradebook(gradebook_url) as book:
+    with Gradebook(gradebook_url) as book:
         assert book.find_comment("w1", *WHERE).auto_comment == "No response."
     save(gradebook_url, [task_cell()], {})
     assert stored(gradebook_url, "w1") == [(None, True)]

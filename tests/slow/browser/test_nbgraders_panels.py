@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.browser.jupyter import Jupyter
-from tests.support.grading.fixtures import gradebook, quiet, solve
+from tests.support.grading.fixtures import gradebook, solve
 from tests.support.lifetime import until
 from tests.support.paths import ROOT
 
@@ -54,8 +54,7 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
             ROOT / "exercises" / "small-writes", course / "submitted" / student / "small-writes"
         )
     solve(source, course / "submitted" / "ada" / "small-writes", ANSWER)
-    with quiet():
-        run = grade("small-writes", course=course, jobs=2)
+    run = grade("small-writes", course=course, jobs=2)
     assert (run.failed, sorted(run.graded)) == ({}, ["ada", "bob"])
     assert mark(course) == (None, None, True)
     return course
@@ -85,7 +84,7 @@ def keep(page: Page, name: str) -> None:
 def mark(course: Path) -> tuple[float | None, str | None, bool]:
     """Return score and comment of ada's written answer, and whether it still waits for a mark."""
     where = ("small-writes", "small-writes", "ada")
-    with quiet(), gradebook(course) as book:
+    with gradebook(course) as book:
         (task,) = book.find_notebook("small-writes", "small-writes").task_cells
         comment = book.find_comment(task.name, *where).manual_comment
         left = book.find_submission("small-writes", "ada").needs_manual_grade
@@ -123,8 +122,7 @@ def test_formgrader_shows_submissions_and_stores_marks(
 
 
 def test_manual_marks_reach_report_and_feedback(course: Path) -> None:
-    with quiet():
-        run = grade("small-writes", course=course, jobs=1)
+    run = grade("small-writes", course=course, jobs=1)
     assert (run.graded, run.feedback) == ([], ["ada"])
     assert "ada,20" in (course / "reports" / "small-writes" / "moodle.csv").read_text().splitlines()
     page = (course / "feedback" / "ada" / "small-writes" / "small-writes.html").read_text()

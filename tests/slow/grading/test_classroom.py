@@ -21,7 +21,7 @@ from tests.lab.grading.test_collect import BAD, ODD, lms, packed
 from tests.slow.grading.test_cluster import Cluster
 from tests.support.commands import completed
 from tests.support.grading.damaged import DAMAGES, changed, set_source
-from tests.support.grading.fixtures import Tiny, graded_by_command, quiet, scores, typed
+from tests.support.grading.fixtures import Tiny, graded_by_command, scores, typed
 from tests.support.grading.hostile import ATTACKS, INTAKE
 from tests.support.grading.sets import NAMES, SOURCES
 from tests.support.lifetime import processes, until
@@ -105,8 +105,7 @@ def test_resumed_grading_gives_every_student_the_right_score(tiny: Tiny, tmp_pat
     first.kill()
     first.communicate()
     until(lambda: not children_of(course))
-    with quiet():
-        second = grade("tiny", course=course, jobs=2)
+    second = grade("tiny", course=course, jobs=2)
     assert second.failed.keys() == {name for name, score in expected.items() if score is None}
     assert second.no_feedback == {}
     assert len(second.kept) >= 30
@@ -220,12 +219,11 @@ def test_parallel_grading_stores_every_score_in_postgresql(
             for _ in range(3):
                 cluster.worker()
             options = {"scheduler": cluster.address}
-        with quiet():
-            run = grade("tiny", course=course, **options)
+        run = grade("tiny", course=course, **options)
     assert run.failed == {}
     assert len(run.graded) == 12
     assert not (course / "gradebook.db").exists()
-    with quiet(), Gradebook(postgres, "tcplab") as book:
+    with Gradebook(postgres, "tcplab") as book:
         stored = {
             submission.student.id: submission.score
             for submission in book.assignment_submissions("tiny")
@@ -278,8 +276,7 @@ def test_exchange_works_from_release_to_feedback(
                 shutil.copyfile(solution / file, home / "tiny" / file)
         nbgrader(home, "submit", "tiny", prefix=prefix)
     nbgrader(course, "collect", "tiny")
-    with quiet():
-        run = grade("tiny", course=course, jobs=2)
+    run = grade("tiny", course=course, jobs=2)
     assert run.failed == {}
     assert scores(course) == {"games": 5.0, "nobody": 0.0}
     nbgrader(course, "release_feedback", "tiny")

@@ -25,7 +25,7 @@ from typing import Any, Final
 import nbformat
 import pytest
 from tests.support.grading.damaged import DAMAGES, notebook_of
-from tests.support.grading.fixtures import quiet, typed
+from tests.support.grading.fixtures import typed
 from tests.support.grading.guide import words
 from tests.support.grading.homework import HandIn, hand_ins
 from tests.support.grading.hostile import ATTACKS
@@ -108,9 +108,8 @@ class Course:
         config.CourseDirectory.course_id = "tcplab"
         config.CourseDirectory.student_id = learner
         config.CourseDirectory.assignment_id = name
-        with quiet():
-            about = {"coursedir": CourseDirectory(config=config), "authenticator": Authenticator()}
-            kind(**about, config=config).start()
+        about = {"coursedir": CourseDirectory(config=config), "authenticator": Authenticator()}
+        kind(**about, config=config).start()
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +242,7 @@ def mark_by_hand(course: Course, name: str) -> dict[str, float]:
     from nbgrader.api import Gradebook
 
     given = dict.fromkeys(course.learners, 0.0)
-    with quiet(), Gradebook(f"sqlite:///{course.folder}/gradebook.db", "tcplab") as book:
+    with Gradebook(f"sqlite:///{course.folder}/gradebook.db", "tcplab") as book:
         for submission in book.assignment_submissions(name):
             for grade in (grade for one in submission.notebooks for grade in one.grades):
                 if grade.needs_manual_grade:

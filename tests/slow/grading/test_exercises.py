@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.grading.fixtures import quiet
 from tests.support.grading.sets import NAMES, files_of
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
@@ -15,8 +14,7 @@ from tcplab.grading.generate import generate
 
 def test_exercises_are_up_to_date_and_have_no_solutions(tmp_path: Path) -> None:
     """One test covers all sets, since nbgrader takes seconds to make a gradebook."""
-    with quiet():
-        assert generate(ROOT, tmp_path) == NAMES
+    assert generate(ROOT, tmp_path) == NAMES
     for name in NAMES:
         fresh, stored = (files_of(folder / name) for folder in (tmp_path, ROOT / "exercises"))
         differing = {path for path in {*fresh, *stored} if fresh.get(path) != stored.get(path)}

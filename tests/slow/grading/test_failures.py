@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.grading.fixtures import Tiny, quiet
+from tests.support.grading.fixtures import Tiny
 from tests.support.needs import needs_ordinary_user
 
 from tcplab.cli import main
@@ -29,16 +29,14 @@ def test_killed_process_fails_one_student_and_is_reported(tiny: Tiny, course: Pa
     config = course / "nbgrader_config.py"
     working = config.read_text()
     config.write_text(working + KILLS_THE_GRADER_OF_BOB)
-    with quiet():
-        batch = grade("tiny", course=course, jobs=2)
+    batch = grade("tiny", course=course, jobs=2)
     assert sorted(batch.graded) == ["ada", "carla"]
     assert batch.failed == {"bob": "the grading process died (SIGKILL)"}
     assert batch.report is not None
     assert "the grading process died (SIGKILL)" in batch.report.read_text()
     assert not list((course / "reports" / "tiny").glob(".scratch-*"))
     config.write_text(working)
-    with quiet():
-        again = grade("tiny", course=course, jobs=2)
+    again = grade("tiny", course=course, jobs=2)
     assert (again.graded, again.failed, sorted(again.kept)) == (["bob"], {}, ["ada", "carla"])
 
 
@@ -48,8 +46,7 @@ def test_unreadable_file_loses_only_its_own_points(tiny: Tiny, course: Path) -> 
         tiny.hand_in(course / "submitted" / student)
     (course / "submitted" / "bob" / "tiny" / "total.c").chmod(0)
     (course / "submitted" / "carl").chmod(0)
-    with quiet():
-        batch = grade("tiny", course=course, jobs=2)
+    batch = grade("tiny", course=course, jobs=2)
     (course / "submitted" / "carl").chmod(0o755)
     assert sorted(batch.graded) == ["ada", "bob"]
     assert batch.failed == {"carl": "Permission denied: carl/tiny"}
@@ -61,8 +58,7 @@ def test_unreadable_file_loses_only_its_own_points(tiny: Tiny, course: Path) -> 
 def test_failed_grading_is_reported_with_the_error(tiny: Tiny, course: Path) -> None:
     tiny.hand_in(course / "submitted" / "ada")
     (course / "solutions" / "tiny" / "hidden" / "judge.py").write_text("false")
-    with quiet():
-        batch = grade("tiny", course=course, jobs=1)
+    batch = grade("tiny", course=course, jobs=1)
     assert batch.graded == []
     assert batch.failed["ada"].startswith("NameError: name 'false' is not defined")
     log = (course / "reports" / "tiny" / "logs" / "ada.log").read_text()
@@ -87,12 +83,10 @@ def test_student_has_no_grade_while_the_compiler_is_missing(
     config.write_text(working + LOSES_THE_COMPILER)
     reason = "not-judged: q3: no C program can be built in the sandbox"
     for _ in range(2):
-        with quiet():
-            assert main(["grade", "tiny", "--course", str(course)]) == 1
+        assert main(["grade", "tiny", "--course", str(course)]) == 1
         assert f"tcplab: ada: no grade: {reason}" in capsys.readouterr().err
     assert reason in (course / "reports" / "tiny" / "index.html").read_text()
     assert "ada" not in (course / "reports" / "tiny" / "moodle.csv").read_text()
     config.write_text(working)
-    with quiet():
-        assert main(["grade", "tiny", "--course", str(course)]) == 0
+    assert main(["grade", "tiny", "--course", str(course)]) == 0
     assert "ada,5" in (course / "reports" / "tiny" / "moodle.csv").read_text()

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 from tests.support.grading.damaged import changed, raw, set_source
-from tests.support.grading.fixtures import Tiny, grades, quiet
+from tests.support.grading.fixtures import Tiny, grades
 from tests.support.grading.hostile import ELSEWHERE, INTAKE
 from tests.support.nonempty import each
 
@@ -97,8 +97,7 @@ def course(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def batch(course: Path) -> Batch:
-    with quiet():
-        return grade("tiny", course=course, jobs=2)
+    return grade("tiny", course=course, jobs=2)
 
 
 def test_every_student_has_a_score_or_a_reason(course: Path, batch: Batch) -> None:
@@ -159,8 +158,7 @@ def test_second_run_grades_nothing_and_escapes_names(
     course: Path, batch: Batch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert batch.failed
-    with quiet():
-        assert main(["grade", "tiny", "--course", str(course), "--jobs", "2"]) == 1
+    assert main(["grade", "tiny", "--course", str(course), "--jobs", "2"]) == 1
     printed = capsys.readouterr()
     assert "\x1b" not in printed.err
     assert "tcplab: two\\nlines,1\\x1b[31m: no grade: the folder's name" in printed.err
@@ -172,11 +170,10 @@ def test_again_accepts_students_before_and_after_it(
 ) -> None:
     assert batch.failed
     for arguments in (["--again", "ada"], ["ada", "--again"]):
-        with quiet():
-            main(["grade", "tiny", *arguments, "--course", str(course), "--no-feedback"])
+        main(["grade", "tiny", *arguments, "--course", str(course), "--no-feedback"])
         assert "1 graded" in capsys.readouterr().out
-    with quiet():  # make the page that --no-feedback left out
-        grade("tiny", course=course, students=["ada"])
+    # make the page that --no-feedback left out
+    grade("tiny", course=course, students=["ada"])
 
 
 BROKEN_PAGES = """
@@ -192,8 +189,7 @@ def test_page_falls_back_to_plain_text_if_rendering_fails(tiny: Tiny, tmp_path: 
     changed(set_source("w1-answer", "<b>Because</b>"))(tiny.hand_in(course / "submitted" / "ada"))
     config = course / "nbgrader_config.py"
     config.write_text(config.read_text() + BROKEN_PAGES)
-    with quiet():
-        batch = grade("tiny", course=course, jobs=1)
+    batch = grade("tiny", course=course, jobs=1)
     assert (batch.graded, batch.failed, batch.no_feedback) == (["ada"], {}, {})
     page = (course / "feedback" / "ada" / "tiny" / "tiny.html").read_text()
     assert "&lt;b&gt;Because" in page
@@ -205,8 +201,7 @@ def test_grade_is_kept_if_no_page_can_be_made(
     course = shutil.copytree(tiny.course, tmp_path / "course")
     tiny.hand_in(course / "submitted" / "ada")
     (course / "feedback").write_text("a file where the folder should be")
-    with quiet():
-        assert main(["grade", "tiny", "--course", str(course)]) == 1
+    assert main(["grade", "tiny", "--course", str(course)]) == 1
     assert "tcplab: ada: no feedback page: NotADirectoryError" in capsys.readouterr().err
     row = grades(course)["ada"]
     assert float(row["score"]) == 5
@@ -220,7 +215,7 @@ def test_grade_is_kept_if_no_page_can_be_made(
 def test_lms_user_id_identifies_the_sender(tiny: Tiny, tmp_path: Path) -> None:
     course = shutil.copytree(tiny.course, tmp_path / "course")
     _, folders = load_course(course)
-    with quiet(), Gradebook(folders.db_url, folders.course_id) as gradebook:
+    with Gradebook(folders.db_url, folders.course_id) as gradebook:
         gradebook.update_or_create_student("ada", lms_user_id="1")
         gradebook.update_or_create_student("bob", lms_user_id="3")
     folder = tmp_path / "downloaded"
@@ -228,8 +223,7 @@ def test_lms_user_id_identifies_the_sender(tiny: Tiny, tmp_path: Path) -> None:
     for login in ("ada-1", "bob"):
         with zipfile.ZipFile(folder / f"lovelace_1_2_{login}.zip", "w") as archive:
             archive.writestr("tiny.ipynb", "{}")
-    with quiet():
-        collected = collect("tiny", [folder], course=course)
+    collected = collect("tiny", [folder], course=course)
     assert collected.senders == {"ada": Sender("ada", "lovelace", "1")}
     assert collected.refused == {
         "lovelace_1_2_bob.zip": "belongs to the LMS's user 1, but bob is user 3"

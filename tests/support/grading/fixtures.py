@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import functools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -108,8 +106,7 @@ def released_tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     course = _tiny_course(tmp_path_factory)
     config = Config()
     configure(config, course)
-    with quiet():
-        release(config, "tiny")
+    release(config, "tiny")
     return Tiny(course)
 
 
@@ -168,10 +165,6 @@ def typed(cwd: Path, *arguments: str, prefix: Sequence[str] = (), timeout_s: flo
     )
     assert done.returncode == 0, f"{' '.join(arguments)}:\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
-
-
-#: Silence the warnings of nbgrader's database layer.
-quiet = functools.partial(warnings.catch_warnings, action="ignore")
 
 
 def gradebook(course: Path) -> Any:

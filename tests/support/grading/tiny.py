@@ -94,7 +94,7 @@ def answer(name: str, variable: str, solution: str) -> Any:
     return cell("code", name, source, solution=True)
 
 
-def test_cell(name: str, points: float) -> Any:
+def check_cell(name: str, points: float) -> Any:
     return cell(
         "code", name, f'assignment.check("{name}")', grade=True, locked=True, points=float(points)
     )
@@ -116,12 +116,12 @@ def write_tiny(folder: Path) -> None:
         ),
         cell("markdown", "q1-text", "What is a + b?", locked=True),
         answer("q1-answer", "q1_sum", 'q1_sum = n["a"] + n["b"]'),
-        test_cell("q1", 2),
+        check_cell("q1", 2),
         cell("markdown", "q2-text", "Which word?", locked=True),
         answer("q2-answer", "q2_word", 'q2_word = "cork"'),
-        test_cell("q2", 1),
+        check_cell("q2", 1),
         cell("markdown", "q3-text", "Make total.c add up.", locked=True),
-        test_cell("q3", 2),
+        check_cell("q3", 2),
         cell(
             "markdown", "w1", f"**Why?** (2 points)\n\n{scheme}", task=True, locked=True, points=2.0
         ),
