@@ -110,11 +110,7 @@ FAULTS = {
     "pi-hole-a-connection-for-each-request": Fault(
         "https://github.com/pi-hole/FTL/pull/2357",
         run.nginx,
-        lambda _: [
-            "sh",
-            "-c",
-            f"for i in 1 2 3 4 5 6; do curl -s -o /dev/null {URL}small; done",
-        ],
+        shell(f"for i in 1 2 3 4 5 6; do curl -s -o /dev/null {URL}small; done", "curl"),
         "new-connections",
         kind="limit",
         rtt_ms=40,
@@ -133,6 +129,45 @@ FAULTS = {
         lambda folder: run.node_http2(folder, URL),
         "protocol-window",
         kind="limit",
+        rtt_ms=40,
+    ),
+    "nextcloud-a-connection-to-redis-for-each-request": Fault(
+        "https://github.com/nextcloud/server/pull/30959",
+        lambda _: run.redis(),
+        shell("for i in 1 2 3 4 5 6; do redis-cli -h server get key; done", "redis-cli"),
+        "new-connections",
+        kind="limit",
+        rtt_ms=40,
+    ),
+    "psqlpy-a-round-trip-per-row": Fault(
+        "https://github.com/psqlpy-python/psqlpy/issues/167",
+        lambda _: run.redis(),
+        shell("yes incr row | head -20 | redis-cli -h server", "redis-cli"),
+        "round-trips",
+        kind="limit",
+        rtt_ms=40,
+    ),
+    "uhttpd-one-write-per-header-line": Fault(
+        "https://github.com/openwrt/uhttpd/pull/34",
+        lambda _: run.answers(
+            "HTTP/1.1 200 OK\r\n", "Content-Length: 5\r\n", "Server: x\r\n", "\r\n", "hello"
+        ),
+        lambda _: run.asks(6),
+        NAGLE,
+        side="server",
+    ),
+    "rocket-a-request-that-exceeds-its-buffer": Fault(
+        "https://github.com/rwf2/Rocket/issues/2062",
+        lambda _: run.answers("k", until="payload"),
+        lambda _: run.sends(["x" * 4096, "x" * 104 + "payload"], "k", 8080),
+        NAGLE,
+        side="client",
+    ),
+    "lightway-both-buffers-of-fixed-size": Fault(
+        "https://github.com/expressvpn/lightway/pull/437",
+        lambda _: run.sink(rcvbuf=65536),
+        lambda _: run.uploads(1_000_000, sndbuf=262144),
+        "fixed-receive-buffer",
         rtt_ms=40,
     ),
     "a goroutine reads while another writes twice": Fault(
@@ -173,6 +208,28 @@ FAULTS = {
     ),
 }
 HEALTHY = {
+    "one write that exceeds a segment": Healthy(
+        lambda _: run.answers("k", until="payload"),
+        lambda _: run.sends(["x" * 4200 + "payload"], "k", 8080),
+    ),
+    "two writes on a new connection for each request": Healthy(
+        lambda _: run.http_server(protocol="HTTP/1.0"), lambda _: run.asks(6)
+    ),
+    "redis, one connection for all requests": Healthy(
+        lambda _: run.redis(),
+        shell("yes get key | head -6 | redis-cli -h server", "redis-cli"),
+        rtt_ms=40,
+        without="new-connections",
+    ),
+    "redis, all rows at once": Healthy(
+        lambda _: run.redis(),
+        shell("yes incr row | head -20 | redis-cli -h server --pipe", "redis-cli"),
+        rtt_ms=40,
+        without="round-trips",
+    ),
+    "redis, ten clients": Healthy(
+        lambda _: run.redis(), words("redis-benchmark -h server -n 300 -c 10 -t get -q")
+    ),
     "a goroutine reads while another writes twice with TCP_NODELAY": Healthy(
         lambda _: run.answers("k", until="payload"), lambda folder: run.go_reader(folder, "nodelay")
     ),
@@ -199,11 +256,20 @@ HEALTHY = {
         rtt_ms=40,
     ),
     "nginx as it comes": Healthy(run.nginx, lambda _: run.curl(10, URL + "small")),
+    "nginx with all three directives": Healthy(
+        lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay on;"),
+        lambda _: run.curl(10, URL + "small"),
+    ),
     "nginx, tcp_nopush makes up for tcp_nodelay off": Healthy(
         lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay off;"),
         lambda _: run.curl(10, URL + "small"),
     ),
     "nginx, a larger file": Healthy(run.nginx, lambda _: run.curl(2, URL + "big")),
+    "nginx, a larger file, on a long path": Healthy(
+        lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on;"),
+        lambda _: run.curl(2, URL + "big"),
+        rtt_ms=20,
+    ),
     "lighttpd": Healthy(lighttpd, lambda _: run.curl(6, URL + "small")),
     "wget": Healthy(run.nginx, words(f"wget -q -O /dev/null {URL}big")),
     "node's http": Healthy(node_server, lambda _: run.curl(6, URL)),
@@ -238,6 +304,9 @@ HEALTHY = {
     ),
     "iperf3 over 50 Mbit/s": Healthy(
         words("iperf3 -s"), words("iperf3 -c server -n 2M"), rtt_ms=20, rate_mbit=50
+    ),
+    "iperf3 -R over 50 Mbit/s": Healthy(
+        words("iperf3 -s"), words("iperf3 -c server -n 2M -R"), rtt_ms=20, rate_mbit=50
     ),
     "netcat": Healthy(
         words("nc.openbsd -l 8080"),

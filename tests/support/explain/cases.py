@@ -43,6 +43,7 @@ class Fault(NamedTuple):
     rtt_ms: float = 0.0
     rate_mbit: float | None = None
     loss: float = 0.0
+    least_ms: float = 0.0  #: the wait is longer than this
 
     def wrong(self, explanation: Explanation) -> str:
         """Return what is wrong with an explanation of this run, or ""."""
@@ -55,6 +56,8 @@ class Fault(NamedTuple):
             return "another fix"
         if self.side and not verdict.evidence.startswith(f"the {self.side} hands"):
             return "another side"
+        if explanation.waited_ms < self.least_ms:
+            return "a wait that is too short"
         if unknown(explanation) > MOST_UNKNOWN:
             return "an unexplained wait"
         return _without_calls(explanation)
