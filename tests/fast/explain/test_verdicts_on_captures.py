@@ -110,6 +110,16 @@ def test_only_an_unanswered_syn_is_reported_as_no_answer(tmp_path: Path) -> None
     assert "no answer to 3 SYNs" in verdict_on(unanswered, tmp_path).report()
 
 
+def test_requests_that_no_log_shows_are_not_counted(tmp_path: Path) -> None:
+    talk = Talk(step_ns=40 * MS)
+    for port in range(40_000, 40_006):
+        talk.segment(0, "S", 0, ports=(port, 80))
+        talk.segment(1, "SA", 0, 1, ports=(port, 80))
+        talk.segment(0, "PA", 1, 1, 10, ports=(port, 80), step_ns=MS)
+        talk.segment(1, "FPA", 1, 11, 10, ports=(port, 80))
+    assert "for 0 requests" not in verdict_on(talk, tmp_path).report()
+
+
 def test_the_first_line_says_what_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +182,9 @@ def test_a_long_capture_is_listed_if_an_option_asks_for_it(
     (tmp_path / "log").write_text("1700000000001000000 write 30\n")
     assert main(["explain", str(path)]) == 0
     assert "To list the segments of one connection, add --connection N (" in capsys.readouterr().out
-    assert main(["explain", str(path), "--log", str(tmp_path / "log")]) == 0
-    output = capsys.readouterr().out
-    assert "To list" not in output
-    assert "10 bytes" in output
+    for option, value in {"--log": str(tmp_path / "log"), "--nodelay": "on"}.items():
+        assert main(["explain", str(path), option, value]) == 0
+        output = capsys.readouterr().out
+        assert "To list" not in output
+        assert "10 bytes" in output
+    assert "TCP_NODELAY on" in output

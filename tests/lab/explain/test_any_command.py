@@ -93,21 +93,28 @@ def test_a_command_that_does_not_start_is_reported_in_one_line(
 
 
 @needs_lab
-def test_a_server_on_localhost_gets_the_advice_to_bind_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("socket.create_server(('127.0.0.1', 8081))", "127.0.0.1 port 8081 only"),
+        ("socket.socket(type=2); s.bind(('', 8081))", "did not listen on a TCP port within 1 s"),
+    ],
+    ids=["localhost", "UDP"],
+)
+def test_a_server_that_the_client_cannot_reach_is_reported(
+    code: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tcplab.explain.recording.LISTEN_S", 1.0)
-    code = "import socket, time; s = socket.create_server(('127.0.0.1', 8081)); time.sleep(9)"
-    server = f'{run.python("")[0]} -S -c "{code}"'
+    server = f'{sys.executable} -S -c "import socket, time; s = {code}; time.sleep(9)"'
     assert cli.main(["explain", "--server", server, "--", "true"]) == 1
-    assert "127.0.0.1 port 8081 only" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @needs_lab
 def test_server_and_port_are_filled_in(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code = "import socket; s = socket.create_server(('', 0)); c, _ = s.accept();"
     code += "c.recv(9); c.send(b'.')"
-    server = f'{run.python("")[0]} -S -c "{code}"'
+    server = f'{sys.executable} -S -c "{code}"'
     client = "import socket; s = socket.create_connection(('{server}', {port})); s.send(b'1');"
     client += "print(s.recv(9))"
     arguments = ["explain", "--json", "--output", "--pcapng", str(tmp_path / "a.pcapng")]

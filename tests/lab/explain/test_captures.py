@@ -19,6 +19,8 @@ from tcplab.programs import small_writes
 from tcplab.segments import from_file
 from tcplab.timeline import Reason, Timeline
 
+pytestmark = pytest.mark.needs_lab
+
 
 def explained(capture: str, **beside: Any) -> Timeline:
     return command.find(capture, command.Evidence(**beside))
@@ -52,7 +54,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---- recorded ------------------------------------------------------------------------------------
 
 
-@pytest.mark.needs_lab
 def test_capture_and_log_files_are_explained(recorded: Path) -> None:
     timeline = explained(
         str(recorded / "client.pcapng"),
@@ -66,7 +67,6 @@ def test_capture_and_log_files_are_explained(recorded: Path) -> None:
     assert "by Nagle" in command.report(timeline)
 
 
-@pytest.mark.needs_lab
 def test_server_can_be_explained_as_the_sender(recorded: Path) -> None:
     capture, log = str(recorded / "server.pcapng"), str(recorded / "server.log")
     without_log = explained(capture, sender="server")
@@ -77,7 +77,6 @@ def test_server_can_be_explained_as_the_sender(recorded: Path) -> None:
     assert reasons(answers) - {Reason.RETRANSMISSION} == {Reason.SENT_AT_ONCE}
 
 
-@pytest.mark.needs_lab
 def test_report_on_a_capture_alone_names_the_missing_evidence(recorded: Path) -> None:
     timeline = explained(str(recorded / "client.pcapng"))
     report = command.report(timeline)
@@ -86,7 +85,6 @@ def test_report_on_a_capture_alone_names_the_missing_evidence(recorded: Path) ->
     assert "the socket's options: was TCP_NODELAY set?" in report
 
 
-@pytest.mark.needs_lab
 def test_a_cut_capture_is_explained_as_far_as_it_goes(recorded: Path, tmp_path: Path) -> None:
     content = (recorded / "client.pcapng").read_bytes()
     cut = tmp_path / "cut.pcapng"
@@ -103,7 +101,6 @@ def test_a_cut_capture_is_explained_as_far_as_it_goes(recorded: Path, tmp_path: 
     assert all(hold.end_ns <= last_ns for hold in timeline.holds)
 
 
-@pytest.mark.needs_lab
 def test_mistakes_are_named(recorded: Path, tmp_path: Path) -> None:
     capture = str(recorded / "client.pcapng")
     empty = tmp_path / "empty"
@@ -143,7 +140,6 @@ lines = st.one_of(
     st.integers(0, 2**31),
     st.none() | st.lists(lines, max_size=8),
 )
-@pytest.mark.needs_lab
 def test_any_file_contents_give_a_report_or_a_one_line_error(
     recorded: Path,
     tmp_path: Path,
@@ -176,7 +172,6 @@ def test_any_file_contents_give_a_report_or_a_one_line_error(
 # ---- the verdict ---------------------------------------------------------------------------------
 
 
-@pytest.mark.needs_lab
 def test_a_capture_has_a_verdict_and_its_segments(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,7 +184,6 @@ def test_a_capture_has_a_verdict_and_its_segments(
     assert "sent for an unknown reason (missing: the application's log" in out
 
 
-@pytest.mark.needs_lab
 def test_the_figure_of_a_capture_is_written(recorded: Path, tmp_path: Path) -> None:
     log = ["--log", str(recorded / "client.log")]
     capture = str(recorded / "client.pcapng")

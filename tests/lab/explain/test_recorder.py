@@ -18,7 +18,7 @@ from tests.support.lifetime import until
 from tests.support.needs import IPV6
 from tests.support.nonempty import each
 from tests.support.ordinary_user import Run
-from tests.support.programs.harness import Programs
+from tests.support.programs.harness import PATIENCE_S, Programs
 
 from tcplab.lab import program_path
 from tcplab.programs import CallLog, SocketCalls, read_calls
@@ -159,7 +159,10 @@ def test_after_the_limit_calls_are_counted_and_no_longer_logged(tmp_path: Path) 
     assert log.whole
 
 
-def test_a_command_that_ignores_signals_dies_with_its_recorder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_killed", [True, False], ids=["SIGKILL", "a second SIGTERM"])
+def test_a_command_that_ignores_signals_dies_with_its_recorder(
+    tmp_path: Path, is_killed: bool
+) -> None:
     pid_file = tmp_path / "pid"
     text = """
     import os, signal, sys, time
@@ -177,10 +180,10 @@ def test_a_command_that_ignores_signals_dies_with_its_recorder(tmp_path: Path) -
     recorder.send_signal(signal.SIGTERM)
     time.sleep(0.2)
     assert recorder.poll() is None, "the command decides on SIGTERM"
-    recorder.kill()
-    recorder.wait()
+    recorder.send_signal(signal.SIGKILL if is_killed else signal.SIGTERM)
+    assert recorder.wait(PATIENCE_S) == (-signal.SIGKILL if is_killed else 128 + signal.SIGKILL)
     until(lambda: not Path("/proc", pid_file.read_text()).exists())
-    assert not read_calls(tmp_path / "log").whole
+    assert read_calls(tmp_path / "log").whole is not is_killed
 
 
 def test_processes_left_behind_do_not_hang_when_the_recorder_is_killed(tmp_path: Path) -> None:
