@@ -31,7 +31,7 @@ C_FILES := $(shell find src bench lessons/c -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/* tests/fuzz/run) $(wildcard web/init)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	address bench exercises test-all fuzz recordings claims book web pictures print release test-class test-course test-verdicts
+	address bench exercises test-all fuzz recordings claims book web pictures print release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,9 @@ test-class: setup-dev ## grade a class of 225 with damaged and hostile submissio
 
 test-course: setup-dev ## run a course of 30 simulated learners, from hand-out to marks (20 minutes); ARGS="-k small-writes" for one set
 	pytest -m classroom tests/slow/grading/test_course.py $(ARGS)
+
+test-hub: setup-dev ## let two learners and an instructor use a real JupyterHub, as root (two minutes)
+	pytest tests/slow/deploy/test_hub.py $(ARGS)
 
 test-verdicts: setup-dev ## check that solutions and known mistakes get the same score 20 times, idle and busy (hours)
 	pytest -m classroom tests/slow/grading/test_mutants.py $(ARGS)

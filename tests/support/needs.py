@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -22,9 +23,13 @@ from tcplab.lab import why_no_lab
 IPV6: Final = "no IPv6 on this machine"
 NET_RAW: Final = "packets of the real machine need CAP_NET_RAW"
 NO_REPOSITORY: Final = "no git repository: only git knows the files of the course"
+PROXY: Final = "configurable-http-proxy"
 SANITIZERS: Final = "the compiler has no sanitizers: dnf install libasan libubsan"
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+needs_proxy = pytest.mark.skipif(
+    shutil.which(PROXY) is None, reason=f"{PROXY} is not installed: npm install --global {PROXY}"
+)
 needs_ordinary_user = pytest.mark.skipif(
     os.getuid() == 0, reason="root may do everything: run the tests as an ordinary user too"
 )
