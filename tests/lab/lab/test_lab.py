@@ -13,6 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tests.support.commands import completed
@@ -28,8 +29,6 @@ from tcplab.programs import tcp_bulk
 
 pytestmark = pytest.mark.needs_lab
 
-ETH_P_ALL = 0x0003
-
 
 # ---- commands ----
 
@@ -38,6 +37,7 @@ def test_a_command_runs_as_the_same_user_on_a_host_with_its_own_name(lab: Lab) -
     assert lab.client.run(["id", "-u"]).stdout.strip() == str(os.getuid())
     assert lab.client.run(["hostname"]).stdout.strip() == "client"
     assert lab.server.run(["hostname"]).stdout.strip() == "server"
+    assert lab.client.run(["pwd", "-P"]).stdout.strip() == str(Path.cwd().resolve())
 
 
 def test_the_names_client_and_server_resolve(lab: Lab) -> None:
@@ -216,6 +216,7 @@ def round_trip_ms(lab: Lab | Pair) -> float:
         start = time.monotonic()
         here.send(b"ping")
         _data, address = there.recvfrom(16)
+        assert address[0] == lab.client.address
         there.sendto(b"pong", address)
         assert here.recv(16) == b"pong"
         return (time.monotonic() - start) * 1e3
@@ -232,6 +233,8 @@ def test_the_wire_is_never_faster_than_its_delay() -> None:
 def test_clients_with_their_own_round_trip_times_share_a_managed_queue() -> None:
     """The exact delay of a cable is tested in tests/lab/wire/test_sides.py."""
     with Lab(rtt_ms=2, rate_mbit=10, clients=[0, 90, 0], aqm="codel", ecn=True) as dumbbell:
+        assert [host.name for host in dumbbell.clients] == ["client", "client2", "client3"]
+        assert dumbbell.client is dumbbell.clients[0]
         assert list(dumbbell.client_rtts_ms) == [0, 90, 0]
         assert round_trip_ms(Pair(dumbbell.clients[1], dumbbell.server)) >= 92
         # A transfer fills the queue. CoDel marks packets and drops none.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import pytest
 from tests.support.wire.bench import Bench
@@ -17,17 +18,22 @@ def hop(bench: Bench) -> Bench:
     return bench
 
 
-def test_packet_of_mtu_size_passes(hop: Bench) -> None:
+def test_only_longer_ipv4_packets_do_not_pass(hop: Bench) -> None:
     frame = udp(bytes(MTU - 28))
     assert len(frame) == 14 + MTU
-    hop.ends[0].send(frame)
-    assert hop.ends[1].receive(1) == [frame]
+    ipv6 = ethernet(b"\x60" + bytes(1399), kind=0x86DD)
+    frames = [frame, ipv6, ethernet(bytes(1400), kind=0x88B5)]
+    hop.ends[0].send(*frames)
+    assert hop.ends[1].receive(3) == frames
 
 
 def test_too_long_packet_with_df_is_answered_with_icmp(hop: Bench) -> None:
+    hop.set("ba", delay_ns=200_000_000)
+    sent = time.monotonic()
     frame = tcp(bytes(1400), seq=12345)
     hop.ends[0].send(frame)
     (answer,) = hop.ends[0].receive(1)
+    assert time.monotonic() - sent >= 0.2  # the message takes the way back
     assert answer[:14] == CLIENT + SERVER + b"\x08\x00"
     ip, icmp = answer[14:34], answer[34:]
     assert checksum(ip) == 0
@@ -42,6 +48,8 @@ def test_too_long_packet_with_df_is_answered_with_icmp(hop: Bench) -> None:
     counters = hop.counters()
     assert counters["ab"]["dropped"]["mtu"] == 1
     assert counters["ba"]["icmp"] == 1
+    hop.ends[0].send(ethernet(ipv4(b"\x08\x00" + bytes(1400), 1)))  # so does an echo request
+    assert len(hop.ends[0].receive(1)) == 1
     assert hop.ends[1].receive(1, seconds=0.05) == []
 
 
@@ -97,3 +105,9 @@ def test_too_long_packet_without_df_is_fragmented(hop: Bench) -> None:
     counters = hop.counters()["ab"]
     assert (counters["fragmented"], counters["fragments"]) == (1, 2)
     assert counters["packets_in"] + counters["fragments"] == counters["packets_out"] + 1
+    # A fragment is fragmented again. A packet with IP options is dropped.
+    hop.ends[0].send(udp(bytes(1200), flags_and_offset=0x2000 | 64))
+    fields = [struct.unpack(">H", frame[20:22])[0] for frame in hop.ends[1].receive(2)]
+    assert fields == [0x2000 | 64, 0x2000 | (64 + (MTU - 20) // 8)]
+    hop.ends[0].send(udp(bytes(1200), flags_and_offset=0, options=b"\x94\x04\0\0"))
+    hop.wait_until(lambda: hop.counters()["ab"]["dropped"]["mtu"] == 1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
+import random
 import statistics
 import struct
 from collections.abc import Callable, Iterable
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.commands import completed
 from tests.support.wire.bench import Bench
-from tests.support.wire.frames import checksum, numbered, udp
+from tests.support.wire.frames import arp, checksum, numbered, tcp, udp
 from tests.support.wire.model import Settings
 
 MS = 1_000_000
@@ -178,6 +180,49 @@ def test_pie_marks_before_it_drops(run: Run) -> None:
     assert run(steady(1190, 10), aqm="pie", queue_packets=0).marked == []
 
 
+FLOWS = [
+    *(with_ecn(numbered(60, 0), codepoint) for codepoint in (0, 1, 2, 2, 2, 2, 3)),
+    *(udp(bytes(50), source=bytes([192, 0, 2, 3])), udp(bytes(50), to=bytes([192, 0, 2, 4]))),
+    *(tcp(port=7), tcp(), arp(0)),
+]
+RARE_FLOWS = [udp(bytes(50), port=9000 + number) for number in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "digest"),
+    [
+        ({"aqm": "codel"}, "20a65a07f3f4"),
+        ({"aqm": "codel", "ecn": "on", "queue_packets": 15, "target_ns": MS}, "0792cf72e276"),
+        ({"aqm": "codel", "target_ns": MS, "interval_ns": 10 * MS}, "4efb978c7a63"),
+        ({"aqm": "fq_codel"}, "72189dda8156"),
+        ({"aqm": "fq_codel", "ecn": "on", "seed": 7, "target_ns": MS}, "8dd680a00c77"),
+        ({"aqm": "fq_codel", "queue_packets": 20, "quantum_bytes": 300}, "0aa5e26c8502"),
+        ({"aqm": "fq_codel", "queue_packets": 200, "rate_bps": 10**6}, "9a219eff4fb7"),
+        ({"aqm": "pie"}, "b58e5db7c84b"),
+        ({"aqm": "pie", "ecn": "on", "seed": 3, "queue_packets": 40}, "123314b3a122"),
+        ({"aqm": "pie", "target_ns": 2 * MS, "interval_ns": 4 * MS}, "9972cc1ff4ad"),
+    ],
+)
+def test_random_frames_have_the_fates_that_a_second_implementation_computed(
+    run: Run, settings: dict[str, object], digest: str
+) -> None:
+    """The digests are those of the RFCs' pseudocode in Python.
+
+    It was tests/support/wire/model.py until 26 November 2026.
+    """
+    chance = random.Random(1)
+    arrivals, now = [], 10**9
+    # All times are multiples of 0.1 ms, so many fall on the limit of a rule.
+    for most_gap in (11, 14, 15, 4, 20, 13, 400, 12):
+        for _ in range(800):
+            now += MS // 10 * chance.randrange(most_gap)
+            head = chance.choice(RARE_FLOWS if chance.random() < 0.2 else FLOWS)
+            arrivals.append((now, head, chance.choice((1476, 1476, 601, 101))))
+    outcome = run(arrivals, **settings)
+    fates = (sorted(outcome.left_ns.items()), outcome.marked, outcome.dropped)
+    assert hashlib.sha256(repr(fates).encode()).hexdigest()[:12] == digest
+
+
 @pytest.mark.parametrize("aqm", ["codel", "fq_codel"])
 def test_the_wire_counts_and_records_drops_and_marks(
     bench: Bench, tmp_path: Path, aqm: str
@@ -187,9 +232,9 @@ def test_the_wire_counts_and_records_drops_and_marks(
     bench.use(Settings(rate_bps=1_000_000, aqm=aqm, ecn="on", target_ns=MS, interval_ns=4 * MS))
 
     def flood() -> int:
-        for number in range(150):
+        for number in range(80):
             bench.ends[0].send(with_ecn(numbered(FULL, number), 2 * (number % 2)))
-        return 150
+        return 80
 
     recorded = bench.record(tmp_path / "queue.pcapng", flood)
     counted = bench.counters()["ab"]

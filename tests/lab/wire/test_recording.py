@@ -71,7 +71,7 @@ def test_the_snaplen_cuts_and_the_length_stays(bench: Bench, tmp_path: Path, sna
         bench.ends[0].send(frame)
         return 1
 
-    entry, departure = bench.record(tmp_path / "cut.pcapng", work, snaplen=snaplen)
+    entry, departure = bench.record(tmp_path / "with spaces.pcapng", work, snaplen=snaplen)
     assert entry.data == departure.data == frame[:snaplen]
     assert entry.length == departure.length == len(frame)
 

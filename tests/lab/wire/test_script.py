@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.wire.bench import Bench
+from tests.support.wire.bench import Bench, WireError
 from tests.support.wire.frames import ACK, FIN, PSH, RST, SYN, arp, ethernet, ipv4, tcp, udp
 
 
@@ -40,7 +40,10 @@ def test_rule_applies_to_the_packets_it_counts(bench: Bench, rule: str, arrived:
 
 
 def test_rule_applies_only_to_its_direction_and_port(bench: Bench) -> None:
-    bench.command("script ab drop data port=80")
+    for _ in range(32):
+        bench.command("script ab drop data port=80")
+    with pytest.raises(WireError, match="more than 32 rules"):
+        bench.command("script ab drop data port=80")
     assert passed(bench, *data(2, port=80), *data(2, port=81)) == [2, 3]
     bench.ends[1].send(*data(2, port=80))
     assert len(bench.ends[0].receive(2)) == 2

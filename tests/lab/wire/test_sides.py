@@ -28,6 +28,7 @@ def test_clients_share_one_bottleneck(lab: Lab) -> None:
         counters = bench.counters()["ab"]
         # One was being sent and three waited.
         assert (counters["packets_out"], counters["dropped"]["queue"]) == (4, 2)
+        assert (counters["queue_packets_max"], counters["queue_bytes_max"]) == (3, 3 * 114)
         assert len(server.receive(4)) == 4
 
 
