@@ -75,6 +75,15 @@ def test_cork_is_stronger_than_nodelay_but_setting_nodelay_flushes() -> None:
     assert sizes(sender.set_cork(False, 3)) == [100]  # TCP_NODELAY makes uncorking send
 
 
+def test_data_uncorked_with_nodelay_stays_uncorked() -> None:
+    sender = NagleSender(cork=True, nodelay=True)
+    assert sizes(sender.write(10 * MSS + 100, 0)) == [MSS] * 10
+    assert sender.set_cork(False, 1) == []
+    assert sender.held_because == Reason.CWND_LIMITED
+    sender.set_cork(True, 2)  # too late for the data in the queue
+    assert sizes(sender.ack(10 * MSS, 10)) == [100]
+
+
 def test_msg_more_lasts_until_the_next_event() -> None:
     sender = NagleSender()
     sender.write(1, 0)
@@ -190,6 +199,10 @@ def test_a_timer_is_never_early_and_a_tick_late_at_most() -> None:
     assert clock.expiry_ms(3.9, 10) == 44.0
     assert clock.expiry_ms(4.0, 10) == 48.0
     assert Clock(1000).expiry_ms(0.0, 40) == 41.0
+    assert Clock(250, phase_ms=1.0).expiry_ms(0.9, 10) == 41.0
+    # From 63 ticks on, the timer wheel has 8 ticks per slot, and from 504 ticks on 64.
+    assert Clock(1000).expiry_ms(0.0, 100) == 104.0
+    assert Clock(1000).expiry_ms(0.0, 600) == 640.0
     assert clock.ticks(40) == 10
     assert clock.ticks(40.001) == 11
 

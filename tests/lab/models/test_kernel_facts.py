@@ -186,15 +186,17 @@ def test_pulling_the_cork_does_not_override_nagle(lab: Lab) -> None:
 
 def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
     """With two segments unacknowledged, the corked data leaves after 2 RTT + 2 ms."""
-    played, predicted = both(
+    two = (Call("nodelay", 1), Call("write", 10), Call("write", 11))
+    (played, predicted), (idle, idle_model) = all_of(
         short_lab,
         Peer(quickack="off", reads=False),
-        Call("nodelay", 1),
-        Call("write", 10),
-        Call("write", 11),
-        Call("cork", 1),
-        Call("write", 12),
+        (*two, Call("cork", 1), Call("write", 12)),
+        two,
     )
+    # Without new data, the probe sends the last segment again although nothing was lost.
+    again = [s for s in idle_model.data if s.reason == Reason.RETRANSMISSION]
+    for resent in (again, idle.resent):
+        assert [(s.seq, s.payload_bytes) for s in resent] == [(10, 11)]
     assert played.boundaries == predicted.boundaries == (10, 11, 12)
     assert reasons(predicted)[2] == Reason.TAIL_LOSS_PROBE
     assert played.starts_ms[4] < played.data[2].time_ms < played.acked_ms(1)
@@ -204,11 +206,12 @@ def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
 
 
 def test_a_small_tail_after_full_segments_is_not_held(lab: Lab) -> None:
-    (free, free_model), (held, held_model) = all_of(
+    (free, free_model), (held, held_model), (more, more_model) = all_of(
         lab,
         Peer(),
         (Call("write", 2 * 1448), Call("write", 100)),
         (Call("write", 1448 + 1), Call("write", 100)),
+        (Call("more", 2 * 1448), Call("more", 1448)),
     )
     assert free.boundaries == free_model.boundaries == (1448, 1448, 100)
     assert free.data[2].time_ms < free.acked_ms(1)
@@ -216,6 +219,11 @@ def test_a_small_tail_after_full_segments_is_not_held(lab: Lab) -> None:
     assert held.boundaries == held_model.boundaries == (1448, 1, 100)
     assert held_model.data[2].waited_for == Reason.HELD_BY_NAGLE
     assert held.data[2].time_ms > held.acked_ms(1449)
+    # A burst is pushed at its end, even with MSG_MORE.
+    for burst in (more.data, more_model.data):
+        assert [(s.payload_bytes, s.push) for s in burst] == [
+            *((1448, False), (1448, True), (1448, False))
+        ]
 
 
 # ---- who acknowledges when -----------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tcplab.lab import Lab
 from tcplab.models import Call, Clock, Peer
 from tcplab.models.conversation import Kind
 from tcplab.programs import PatternResult, QuickAck, write_patterns, writepattern_peer
-from tcplab.segments import SegmentArray
+from tcplab.segments import PSH, SegmentArray
 
 #: CLOCK_MONOTONIC_COARSE moves once a tick; Python has no name for it.
 CLOCK_MONOTONIC_COARSE: Final = 6
@@ -43,6 +43,7 @@ class Sent:
     time_ms: float
     seq: int
     payload_bytes: int
+    push: bool
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ def _played(
     is_data = mine.from_client & mine.carries_data
     sent: dict[bool, list[Sent]] = {False: [], True: []}
     for row, when in zip(mine[is_data], times[is_data], strict=True):
-        segment = Sent(float(when), int(row["seq"]) - 1, int(row["payload_bytes"]))
+        push = bool(row["flags"] & PSH)
+        segment = Sent(float(when), int(row["seq"]) - 1, int(row["payload_bytes"]), push)
         sent[bool(row["is_retransmission"])].append(segment)
     back = mine.from_server & mine.has_ack & ~mine.is_syn  # a RST may have no ACK
     syn, syn_ack = times[mine.is_syn][:2]
