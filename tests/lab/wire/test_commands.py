@@ -96,7 +96,7 @@ def test_help_names_every_key_and_command() -> None:
         ("script ab drop data nth=0", "nth"),
         ("script ab drop data nth=5-3", "nth"),
         ("script ab drop data nth=" + ",".join("1" * 17), "nth"),
-        ("script ab drop data every", "every"),
+        ("script ab drop data every", "'every' wants"),
         ("script ab drop data every=0", "every"),
         ("script ab drop data port=65536", "port"),
         ("script ab drop data speed=1", "speed"),
