@@ -69,6 +69,18 @@ def test_scapy_gets_the_right_layers(name: str, layers: list[str]) -> None:
     assert [layer.__name__ for layer in packet.layers()][: len(layers)] == layers
 
 
+@pytest.mark.parametrize(
+    ("link_type", "family"), [(0, b"\2\0\0\0"), (0, b"\0\0\0\2"), (108, b"\0\0\0\2"), (228, b"")]
+)
+def test_scapy_finds_tcp_behind_other_links(tmp_path: Path, link_type: int, family: bytes) -> None:
+    talk = forge.Talk()
+    talk.handshake()
+    path = tmp_path / "x"
+    frames = [Frame(family + frame.data[14:]) for frame in talk.frames]
+    path.write_bytes(forge.pcapng(frames, link_type=link_type))
+    assert open_capture(path).packets()[0].haslayer("TCP")
+
+
 def test_a_packet_of_an_unknown_link_type_is_raw(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(forge.pcapng([Frame(b"strange")], link_type=147))
@@ -101,6 +113,7 @@ def test_to_wireshark_copies_a_recording(tmp_path: Path, monkeypatch: pytest.Mon
     with Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file) as capture:
         assert capture.to_wireshark() == Path("capture-1.pcapng")
         assert capture.to_wireshark() == Path("capture-2.pcapng")
+    assert not capture.path.exists()
     assert len(open_capture("capture-2.pcapng")) == 1
 
 
@@ -113,6 +126,7 @@ def test_losses_are_reported_when_the_capture_is_opened(tmp_path: Path) -> None:
     with pytest.warns(CaptureLossWarning, match="7 packets are missing from the capture") as caught:
         capture = open_capture(path)
     assert caught[0].filename == __file__
+    assert "ring_mib" not in str(caught[0].message)  # advice about our own recorder
     assert (capture.drops, capture.received) == (7, 8)
     assert "drops: 7" in repr(capture)
 

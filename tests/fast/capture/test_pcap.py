@@ -84,7 +84,9 @@ def test_a_foreign_file_reads_as_scapy_reads_it(path: Path) -> None:
 @pytest.mark.parametrize("nanoseconds", [False, True])
 def test_pcap_of_either_order_and_unit(capture_file: Path, order: str, nanoseconds: bool) -> None:
     frames = some_frames(50, unit_ns=1 if nanoseconds else 1000)
-    content = forge.pcap(frames, order=order, nanoseconds=nanoseconds, link_type=276)
+    # The high bits of the link type describe a frame check sequence.
+    link_type = 0x2400_0000 + 276
+    content = forge.pcap(frames, order=order, nanoseconds=nanoseconds, link_type=link_type)
     packets = read(capture_file, content)
     assert frames_of(packets) == expected(frames)
     assert packets.interfaces[0].link_type == 276
@@ -96,6 +98,8 @@ def test_pcap_of_either_order_and_unit(capture_file: Path, order: str, nanosecon
     ("resolution", "ticks", "time_ns"),
     [
         (None, 1_700_000_000_123_456, 1_700_000_000_123_456_000),
+        (None, 2**64 - 1, 2**63 - 1),
+        (0, 1_700_000_000, 1_700_000_000 * 10**9),
         (9, 1_700_000_000_123_456_789, 1_700_000_000_123_456_789),
         (12, 1_700_000_000_123, 1_700_000_000),
         (128 + 32, 1_700_000_000 << 32 | 1 << 31, 1_700_000_000_500_000_000),
@@ -107,6 +111,13 @@ def test_times_of_any_resolution(
     content = forge.section_header() + forge.interface(resolution=resolution)
     content += forge.enhanced(Frame(b"x"), ticks=ticks)
     assert read(capture_file, content).time_ns.tolist() == [time_ns]
+
+
+def test_a_time_offset_is_added(capture_file: Path) -> None:
+    described = struct.pack("<HHI", 1, 0, 0) + forge.option("<", 14, struct.pack("<q", -5))
+    content = forge.section_header() + forge.block("<", 1, described)
+    content += forge.enhanced(Frame(b"x"), ticks=7 * 10**6)
+    assert read(capture_file, content).time_ns.tolist() == [2 * 10**9]
 
 
 def test_sections_have_their_own_byte_order_and_interfaces(capture_file: Path) -> None:
@@ -145,9 +156,10 @@ def test_unknown_blocks_are_stepped_over(capture_file: Path) -> None:
     assert frames_of(read(capture_file, content)) == expected(frames)
 
 
-def test_packet_blocks_of_a_rare_kind_are_refused(capture_file: Path) -> None:
+@pytest.mark.parametrize("kind", [2, 3])  # an obsolete Packet Block and a Simple Packet Block
+def test_packet_blocks_of_a_rare_kind_are_refused(capture_file: Path, kind: int) -> None:
     content = forge.section_header() + forge.interface()
-    content += forge.block("<", 3, struct.pack("<I", 4) + b"four")  # a Simple Packet Block
+    content += forge.block("<", kind, struct.pack("<I", 4) + b"four")
     with pytest.raises(CaptureError, match="of a rare kind; convert with editcap"):
         read(capture_file, content)
 
@@ -180,12 +192,18 @@ def test_a_file_cut_at_any_byte_gives_the_packets_before(capture_file: Path, for
     [
         (struct.pack("<III", 6, 4_000_000_000, 0), "impossible length 4000000000"),
         (struct.pack("<III", 6, 0, 0), "impossible length 0"),
+        (struct.pack("<III", 6, 33, 0), "impossible length 33"),
+        (forge.block("<", 6, bytes(16)), "impossible length 28"),
         (forge.enhanced(Frame(b"x"))[:-4] + b"\0\0\0\1", "two lengths differ"),
         (forge.enhanced(Frame(b"x", interface=3)), "interface 3, which was not described"),
         (forge.block("<", 0x0A0D0D0A, bytes(16)), "byte order is unknown"),
         (
             forge.block("<", 6, struct.pack("<IIIII", 0, 0, 0, 900, 900) + b"x"),
             "900 bytes in a block of 36",
+        ),
+        (
+            forge.block("<", 6, struct.pack("<IIIII", 0, 0, 0, 5, 5) + b"four"),
+            "5 bytes in a block of 36",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -75,6 +75,7 @@ def test_option_connection_selects_one_of_several(talk: Talk, tmp_path: Path) ->
         many = int((rows["connection"] == number).sum())
         text = printed(str(path), "--connection", str(number))
         assert len(text.splitlines()) == 2 + many
+        assert len(json.loads(printed(str(path), "--json", "--connection", str(number)))) == many
         total = printed(str(path), "--summary", "--connection", str(number))
         assert total.startswith(f"{many} segments")
 
@@ -101,3 +102,5 @@ def test_mistakes_are_named(talk: Talk, tmp_path: Path) -> None:
         printed(path, "--connection", "1")
     with pytest.raises(ValueError, match="--connection -1 is not in"):
         printed(path, "--connection", "-1")
+    with pytest.raises(ValueError, match="--summary, --csv, --json: give one"):
+        printed(path, "--summary", "--csv")

@@ -90,22 +90,24 @@ def mixed(path: Path) -> None:
         MACS + b"\x88\x47" + bytes(40),
         MACS + b"\x00\x26" + bytes.fromhex("424203") + bytes(40),
         MACS + b"\x08\x00" + bytes(4),
+        talk().frames[0].data[:53],
     ]
     frames = [*talk().frames, *(Frame(data, 1_700_000_001 * 10**9) for data in others)]
-    radio = [Frame(bytes(60), 1_700_000_002 * 10**9, interface=1)] * 3
-    parts = [forge.section_header(), forge.interface(), forge.interface(link_type=127)]
+    radio = [Frame(bytes(60), 1_700_000_002 * 10**9, interface=1)] * 4
+    radio.append(Frame(b"", interface=2))
+    parts = [forge.section_header(), *(forge.interface(link_type=link) for link in (1, 127, 101))]
     path.write_bytes(b"".join([*parts, *(forge.enhanced(f) for f in [*frames, *radio])]))
 
 
 LEFT_OUT = {
-    "IEEE 802.11 with radiotap": 3,
+    "IEEE 802.11 with radiotap": 4,
     "ARP": 2,
     "ICMP": 1,
     "GRE": 1,
     "later fragments of IP packets": 1,
     "MPLS": 1,
     "LLC": 1,
-    "packets with too little of a header": 1,
+    "packets with too little of a header": 3,
 }
 
 
@@ -118,10 +120,17 @@ def test_unreadable_packets_are_counted_by_type(path: Path) -> None:
     assert rows.data("client").left_out == LEFT_OUT
 
 
+def in_ip(protocol: int) -> bytes:
+    return MACS + b"\x08\x00\x45" + bytes(8) + bytes([protocol]) + bytes(10)
+
+
 @pytest.mark.parametrize(
     ("wrap", "link_type", "kind"),
     [
-        (lambda ip: MACS + b"\x88\x64" + bytes(6) + b"\x00\x21" + ip, 1, "PPPoE"),
+        (lambda ip: MACS + b"\x81\x00\x00\x07\x88\x64" + bytes(8) + ip, 1, "PPPoE"),
+        (lambda ip: bytes(8) + ip, 51, "PPPoE"),
+        (lambda ip: in_ip(4) + ip, 1, "IPv4 in IP"),
+        (lambda ip: in_ip(41) + ip, 1, "IPv6 in IP"),
         (lambda ip: MACS + b"\x00\x80" + bytes.fromhex("aaaa030000000800") + ip, 1, "LLC"),
         (lambda ip: bytes(14) + b"\x00\x04" + bytes(8) + ip, 113, "LLC"),
         (lambda ip: ip, 147, "link type 147"),
@@ -136,12 +145,12 @@ def test_unread_link_or_tunnel_is_named(path: Path, wrap: Any, link_type: int, k
 
 def test_outputs_name_the_packets_left_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mixed(path)
-    message = "left out: 11 packets (3 IEEE 802.11 with radiotap, 2 ARP"
+    message = "left out: 14 packets (4 IEEE 802.11 with radiotap, 3 packets with too little"
     for options in each(([], ["--summary"])):
         assert main(["segments", str(path), *options]) == 0
         assert message in capsys.readouterr().out
     assert main(["explain", str(path)]) == 0
-    assert "packets that were not read: 3 IEEE 802.11 with radiotap" in capsys.readouterr().out
+    assert "packets that were not read: 4 IEEE 802.11 with radiotap" in capsys.readouterr().out
 
 
 # ---- odd handshakes ----

@@ -42,6 +42,10 @@ def test_an_empty_capture_is_an_empty_array(path: Path) -> None:
     assert rows.connections == ()
 
 
+def test_the_manual_describes_each_column() -> None:
+    assert [name for name in segments.DTYPE.names or () if name not in str(segments.__doc__)] == []
+
+
 def test_slices_and_selections_keep_the_connections(path: Path) -> None:
     talk = Talk()
     talk.handshake()
@@ -73,6 +77,7 @@ def test_verbs_select_rows_by_their_columns(path: Path) -> None:
         "client's ACK flags": rows[rows.from_client & rows.has_ack],
         "server's bare": rows[rows.from_server & ~rows.carries_data],
         "port": rows.at_port(80),
+        "other port": rows.at_port(81),
         "other connection": rows.of(1),
     }
     assert {name: chosen["packet"].tolist() for name, chosen in selections.items()} == {
@@ -86,6 +91,7 @@ def test_verbs_select_rows_by_their_columns(path: Path) -> None:
         "client's ACK flags": [2, 3, 6, 7],
         "server's bare": [1, 4, 8],
         "port": list(range(9)),
+        "other port": [],
         "other connection": [],
     }
     assert rows.data("server").first_time_ns == rows["time_ns"][5]
@@ -109,10 +115,15 @@ def test_sequence_numbers_are_relative_and_do_not_wrap(path: Path) -> None:
         talk.segment(1, "A", 1, seq)
     talk.segment(1, "PA", 1, seq, 100)
     talk.segment(0, "A", seq, 101)
+    far = [n << 30 for n in range(1, 6)]  # most of the segments before were not captured
+    for seq in far:
+        talk.segment(0, "A", seq, 101, 1448)
+        talk.segment(1, "A", 101, seq + 1448)
     rows = rows_of(talk, path)
     sent = rows.data("client")
-    assert sent["seq"].tolist() == [1, 1449, 2897, 4345, 5793]
-    assert rows.acks()["ack"].tolist()[1:] == [1449, 2897, 4345, 5793, 7241, 101]
+    assert sent["seq"].tolist() == [1, 1449, 2897, 4345, 5793, *far]
+    acks = [1449, 2897, 4345, 5793, 7241, 101, *(seq + 1448 for seq in far)]
+    assert rows.acks()["ack"].tolist()[1:] == acks
     assert not rows["is_retransmission"].any()
 
 
@@ -125,6 +136,8 @@ def test_without_a_syn_the_first_byte_seen_or_acknowledged_is_1(path: Path) -> N
     assert rows["seq"].tolist() == [1, 1, 1]
     assert rows["ack"].tolist() == [1, 51, 51]
     assert rows["direction"].tolist() == [1, 0, 0]  # the client has the larger port
+    assert rows["window"].tolist() == [512] * 3
+    assert rows["window_shift"].tolist() == [-1] * 3
 
 
 def test_flags_are_decoded_and_pure_acks_marked(path: Path) -> None:
@@ -167,9 +180,10 @@ def test_the_window_is_scaled_when_both_syns_say_so(path: Path) -> None:
     talk.handshake(options=(SCALE, [("WScale", 2)]))
     talk.segment(1, "A", 1, 1, window=100)
     talk.segment(0, "A", 1, 1, window=0)
+    talk.segment(0, "R", 1, window=0)
     rows = rows_of(talk, path)
-    assert rows["window"].tolist() == [512, 512, 512 << 7, 400, 0]
-    assert rows["window_shift"].tolist() == [0, 0, 7, 2, 7]
+    assert rows["window"].tolist() == [512, 512, 512 << 7, 400, 0, 0]
+    assert rows["window_shift"].tolist() == [0, 0, 7, 2, 7, 7]
     assert where(rows, "is_zero_window") == [4]
 
 
@@ -346,6 +360,7 @@ def test_ipv6_is_read_although_the_clock_steps_back(path: Path) -> None:
     assert rows["payload_bytes"].tolist() == [0, 0, 0, 100, 100, 100]
     assert where(rows, "is_retransmission") == [5]
     assert str(rows.connections[0]) == "tcp [2001:db8::1]:40000 -> [2001:db8::2]:80"
+    assert segments.summary(rows).startswith("6 segments in 3599.9")
 
 
 # ---- links, fragments, what is left out ----
@@ -354,12 +369,12 @@ def test_ipv6_is_read_although_the_clock_steps_back(path: Path) -> None:
 def test_vlan_tags_add_to_the_wire_bytes_only(path: Path) -> None:
     talk = Talk()
     talk.handshake()
-    tags = bytes.fromhex("88a80007 81000007")
+    tags = bytes.fromhex("88a80007 91000007 81000007")
     frames = [Frame(f.data[:12] + tags + f.data[12:], f.time_ns) for f in talk.frames]
     path.write_bytes(forge.pcapng(frames))
     rows = from_file(path)
     assert rows["seq"].tolist() == [0, 0, 1]
-    assert rows["wire_bytes"].tolist() == [54 + 8] * 3
+    assert rows["wire_bytes"].tolist() == [54 + 12] * 3
 
 
 def test_ipv6_extension_headers_are_skipped(path: Path) -> None:
