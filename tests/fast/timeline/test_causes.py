@@ -106,6 +106,7 @@ def test_a_message_leaves_whole_with_the_reason_of_its_option(
     assert sizes(timeline) == [30] * 20
     for segment in timeline.segments:
         assert (segment.reason, held(segment)) == (reason, waits)
+        assert ("came without MSG_MORE" in segment.evidence) == (name == "msg_more")
         assert len(segment.writes) == (1 if name == "writev" else 15)
     assert seen(timeline) == {Reason.APPLICATION_IDLE, *waits}
 
@@ -202,9 +203,12 @@ def test_the_end_of_a_burst_is_deferred_for_an_ack_that_is_due() -> None:
 
 def test_a_slow_link_queues() -> None:
     result = recorded("short-transfer", rtt_ms=5.0)
-    timeline = result.timeline()
-    assert Reason.RATE_LIMITED in seen(timeline)
-    assert "in the queue of the link" in timeline.sentences()[9]
+    for known, source in ((None, "by the spacing of their arrivals"), (50, "which is the link's")):
+        timeline = replace(result.exchange, rate_mbit=known).timeline()
+        holds = [hold for hold in timeline.holds if hold.where == "wire"]
+        assert {hold.reason for hold in each(holds)} == {Reason.RATE_LIMITED}
+        assert holds[-1].evidence.endswith(f", at 50 Mbit/s ({source})")
+        assert "in the queue of the link" in timeline.sentences()[9]
     near = replace(result.exchange, peer_segments=None, peer_log=None).timeline()
     assert Reason.RATE_LIMITED not in seen(near)
 
@@ -241,9 +245,11 @@ def test_without_a_log_only_full_segments_are_explained() -> None:
 def test_without_the_options_nagle_is_not_assumed() -> None:
     [result] = [result for _arguments, result in shipped("small-writes")][:1]
     exchange = replace(result["default"].exchange, options=None, nodelay=None)
-    tail = exchange.timeline().segments[1]
+    timeline = exchange.timeline()
+    tail = timeline.segments[1]
     assert held(tail) == [Reason.UNKNOWN]
     assert "TCP_NODELAY" in tail.holds[0].missing
+    assert any("TCP_NODELAY" in note for note in timeline.missing)
 
 
 def test_a_log_of_another_run_is_refused() -> None:

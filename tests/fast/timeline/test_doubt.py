@@ -90,6 +90,10 @@ def test_fast_retransmit_without_sack_counts_its_duplicate_acks() -> None:
     assert timeline.segments[-1].evidence == (
         "reported missing by 7 duplicate ACKs, 3.9 ms after it first left"
     )
+    one = explained(*sent, ack(3, MSS), ack(4, MSS, sack_blocks=1), again)
+    assert one.segments[-1].evidence == (
+        "reported missing by a duplicate ACK (SACK), 3.9 ms after it first left"
+    )
     few = explained(*sent, ack(3, MSS), *duplicates[:2], again)
     assert few.segments[-1].evidence == "no ACK of it for 3.9 ms"
 
@@ -119,6 +123,28 @@ def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
     assert late.holds[0].duration_ms == 0
 
 
+def test_the_same_ip_id_much_later_may_be_a_copy_on_the_way() -> None:
+    again = data(700, 0, 100, ip_id=7, is_retransmission=True)
+    last = explained(data(1, 0, 100, ip_id=7), ack(650, 0), again).segments[-1]
+    assert last.evidence == (
+        "by its IP ID (7) the packet that passed 699.0 ms before, copied on its way or sent"
+        " unchanged"
+    )
+    assert last.holds == ()
+
+
+def test_an_ack_of_a_part_and_one_with_sack_blocks_are_named() -> None:
+    sent = [data(1 + i / 10, i * MSS, MSS) for i in range(4)]
+    part = data(30, 0, 2 * MSS, is_retransmission=True)
+    assert explained(*sent, ack(25, MSS), part).segments[-1].evidence == (
+        "the ACK of its first 1448 bytes came 5.0 ms before"
+    )
+    gap = data(30, MSS, MSS, is_retransmission=True)
+    assert explained(*sent, ack(29, MSS, sack_blocks=1), gap).segments[-1].evidence == (
+        "an ACK of data before it came 1.0 ms ago: the next gap"
+    )
+
+
 def test_copies_on_another_interface_were_not_sent_again() -> None:
     rows = [
         data(1, 0, 100, ip_id=7, interface=0),
@@ -142,6 +168,14 @@ def test_a_super_segment_with_a_small_tail_is_not_full() -> None:
     assert tail.evidence == (
         "3000 bytes are 2 full segments and one of 104 bytes behind, which only a log can explain"
     )
+    whole = explained(data(1, 0, 2 * MSS, gso_count=2)).segments[0]
+    assert whole.evidence.endswith("full segments, only a log can show whether it waited")
+
+
+def test_sack_blocks_take_their_own_header_from_a_full_segment() -> None:
+    size = MSS - 4 - 8
+    assert explained(data(1, 0, size, sack_blocks=1)).segments[0].reason is Reason.FULL_SIZED
+    assert explained(data(1, 0, size - 1, sack_blocks=1)).segments[0].reason is Reason.UNKNOWN
 
 
 # ---- late ACKs -----------------------------------------------------------------------------------

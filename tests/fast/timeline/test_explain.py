@@ -107,7 +107,7 @@ def test_ack_behind_other_data_needs_evidence_to_be_called_delayed() -> None:
     assert explained(events, rows, peer_log=read).acks[-1].reason is Reason.ACK_DELAYED_BY_PEER
 
 
-def test_an_uncork_logged_after_the_call_and_before_it_is_the_same() -> None:
+def test_an_option_logged_after_the_call_and_before_it_is_the_same() -> None:
     for logged in (0.029, 0.031):
         events = log((0, "cork", 0), (0.01, "write", 4), (0.02, "write", 6), (logged, "uncork", 0))
         timeline = explained(events, [*handshake(), data(0.03, 0, 10), ack_row(1, 10)])
@@ -115,6 +115,11 @@ def test_an_uncork_logged_after_the_call_and_before_it_is_the_same() -> None:
         assert segment.reason is Reason.UNCORKED
         assert [hold.reason for hold in segment.holds] == [Reason.CORKED]
         assert segment.writes == (1, 2)
+        events = log((0, "write", 4), (0.01, "write", 6), (logged, "nodelay", 0))
+        rows = [*handshake(), data(0.005, 0, 4), data(0.03, 4, 6), ack_row(1, 10)]
+        second = explained(events, rows).segments[1]
+        assert second.reason is Reason.NODELAY_SET
+        assert [hold.reason for hold in second.holds] == [Reason.HELD_BY_NAGLE]
 
 
 def test_a_segment_that_nothing_explains_is_unknown() -> None:
@@ -132,6 +137,20 @@ def test_data_behind_the_fin_of_a_closed_socket_does_not_wait() -> None:
     rows[-2]["flags"] |= FIN
     segment = explained(events, rows).segments[1]
     assert segment.reason is Reason.SHUTDOWN
+
+
+def test_an_application_that_writes_nothing_for_a_while_is_idle() -> None:
+    idle, silent = Reason.APPLICATION_IDLE, "everything written had been sent"
+    awaited = "; the application waited for 2 bytes from the peer"
+    for pause_ms, calls, expected in (
+        (0.9, (), []),
+        (60, (), [(idle, silent)]),
+        (60, ((50, "reply", 2),), [(idle, silent + awaited)]),
+    ):
+        events = log((0, "write", 100), *calls, (pause_ms, "write", 100))
+        sent = [data(0.01, 0, 100), ack_row(0.2, 100), data(pause_ms + 0.01, 100, 100)]
+        holds = explained(events, [*handshake(), *sent]).holds
+        assert [(hold.reason, hold.evidence) for hold in holds] == expected
 
 
 def test_data_held_at_the_end_are_reported() -> None:
