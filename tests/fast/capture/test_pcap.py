@@ -16,13 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support import forge
 from tests.support.forge import Frame
-from tests.support.paths import DATA
+from tests.support.segments.captures import FOREIGN
 
 from tcplab.errors import CaptureError
 from tcplab.segments import from_packets
 from tcplab.segments.pcap import PacketTable, read_packets
-
-FOREIGN = sorted(DATA.glob("*.pcap*"))
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import ack, capture, data, handshake, ns
+from tests.support.timeline.made_up import ack, capture, data, explain_evidence, handshake, ns
 
 from tcplab.explain.joining import Conversation, _given_up_ns, _is_spare
 from tcplab.explain.verdict import findings

@@ -13,8 +13,7 @@ from matplotlib.text import Annotation, Text
 from tests.fast.figures.test_figures import OPTIONS
 from tests.support.figures.readable import assert_apart
 from tests.support.nonempty import each
-from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import ack, capture, data, handshake, ns
+from tests.support.timeline.made_up import ack, capture, data, explain_evidence, handshake, ns
 
 from tcplab import figures
 from tcplab.figures.labels import _crosses

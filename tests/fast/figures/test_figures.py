@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import matplotlib
 import pytest
 from tests.support.figures.readable import assert_readable, texts
-from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import ack, capture, data, handshake, ns, socket_options
+from tests.support.nonempty import each
+from tests.support.timeline.made_up import (
+    ack,
+    capture,
+    data,
+    explain_evidence,
+    handshake,
+    ns,
+    socket_options,
+)
 
 from tcplab import figures
-from tcplab.figures import page
+from tcplab.figures import page, style
 from tcplab.figures.page import unbroken
 from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
+from tcplab.figures.timeline_figure.view import View
 from tcplab.programs import Event
-from tcplab.timeline import Reason, Timeline
+from tcplab.timeline import Hold, Reason, Timeline
 
 OPTIONS = socket_options()
 Rows = list[dict[str, Any]]
@@ -166,10 +178,15 @@ def test_curves_name_rate_and_windows() -> None:
         0,
     )
     assert "1 retransmission" in picture_of(figures.time_sequence, "lost").note
+    for draw in (figures.time_sequence, figures.in_flight):  # the window is far above the data
+        labels = [text.get_text() for text in texts(picture_of(draw, "lost"))]
+        assert any(label.startswith("the peer's window is ") for label in labels)
 
 
 def test_lost_differs_from_sent_again() -> None:
-    assert "50 bytes lost, sent again after 208.0 ms" in picture_of(figures.timeline, "lost").title
+    picture = picture_of(figures.timeline, "lost")
+    assert "50 bytes lost, sent again after 208.0 ms" in picture.title
+    assert {"lost", "50 B again"} < {text.get_text() for text in texts(picture)}
     rows = [
         *handshake(2),
         data(0.01, 0, 1448),
@@ -179,6 +196,33 @@ def test_lost_differs_from_sent_again() -> None:
     arrived = explain_evidence([Event(ns(0), "write", 1448)], capture(rows), OPTIONS)
     assert "1448 bytes sent again after" in figures.timeline(arrived).title
     assert "lost" not in " ".join(text.get_text() for text in texts(figures.timeline(arrived)))
+
+
+def waits(*ends_ms: tuple[float, float]) -> Timeline:
+    """Return a timeline of 60 ms with these waits."""
+    holds = [Hold(ns(start), ns(end), Reason.CWND_LIMITED, "x") for start, end in ends_ms]
+    return replace(bulk(), holds=holds)
+
+
+def test_near_waits_are_one_band_and_one_bar() -> None:
+    def bands(*ends_ms: tuple[float, float]) -> list[tuple[int, int]]:
+        drawn: list[Any] = [*figures.time_sequence(waits(*ends_ms)).figure.axes[0].patches]
+        return [(round(band.get_x()), round(band.get_width())) for band in drawn]
+
+    assert bands((0, 20), (20.5, 40)) == [(0, 40)]
+    assert bands((0, 20), (22, 40)) == [(0, 20), (22, 18)]
+    assert not bands(*((start, start + 0.1) for start in range(50)))  # too short to see
+    near = View.of(waits((0, 20), (20.1, 40), (44, 50)), None, 1).waits()
+    assert [(hold.start_ns, hold.end_ns) for hold in near] == [(ns(0), ns(40)), (ns(44), ns(50))]
+
+
+def test_idle_line_is_not_below_a_bar() -> None:
+    axes: Any = picture_of(figures.timeline, "lost").figure.axes[0]
+    dotted = [line.get_xdata() for line in axes.lines if line.get_linestyle() == ":"]
+    holds = [bar for bar in axes.patches if (bar.get_gid() or "").startswith("hold")]
+    bars = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in holds]
+    for (left, right), (begin, end) in each(list(itertools.product(dotted, bars))):
+        assert right <= begin or left >= end
 
 
 def test_rate_ignores_the_end_of_the_connection() -> None:
@@ -216,6 +260,30 @@ def test_styles_differ_in_more_than_colour() -> None:
     lines = {look.line for look in (SENT, REPLY, ACK)}
     assert len(lines) == 3
     assert SENT_AGAIN.colour != SENT.colour
+
+
+def test_text_has_contrast() -> None:
+    for colour in (
+        style.ORANGE,
+        style.GREEN,
+        style.BLUE,
+        style.VERMILION,
+        style.PURPLE,
+        style.GREY,
+    ):
+        ink = style.ink(colour)
+        channels = [int(ink[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+        assert 1.05 / (luminance + 0.05) >= 4.5, ink
+
+
+def test_png_ignores_the_users_settings() -> None:
+    picture = figures.timeline(small_writes())
+    plain = picture.png()
+    with matplotlib.rc_context({"savefig.bbox": "tight", "font.size": 5, "lines.marker": "x"}):
+        assert picture.png() == plain
+        assert figures.timeline(small_writes()).png() == plain
 
 
 def test_saved_picture_has_projector_size_and_texts(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Test bars, curves and the figures of buffers and cork, on the results that the lessons draw."""
+"""Test the figures of results that the lessons draw: bars, curves, strips and diagnoses."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tcplab.experiments import (
     buffers,
     capture_loss,
     cork,
+    diagnosis,
     goodput,
     loss_rate,
     lost_segment,
@@ -30,7 +31,8 @@ from tcplab.experiments import (
 )
 from tcplab.experiments.bottleneck.bufferbloat import Manager
 from tcplab.experiments.quantities import Variant, column, spread
-from tcplab.figures import Picture, draw_bars, draw_curves
+from tcplab.figures import Picture, canvas, draw_bars, draw_curves
+from tcplab.tables import digits
 from tcplab.widgets.panels import mtu as mtu_panel
 
 HTTP = ("", "wbufsize = -1", "disable_nagle_algorithm = True")
@@ -188,3 +190,82 @@ def test_nothing_to_draw_is_refused() -> None:
     for draw in (draw_bars, figures.draw_curves):
         with pytest.raises(ValueError, match="nothing to draw"):
             draw(empty, "mbit", "used")
+    with pytest.raises(ValueError, match="nothing to draw"):
+        figures.buffer_sweep(buffers.Sweep([], {}, "receive", 50))
+    with pytest.raises(ValueError, match="nothing to draw"):
+        figures.cork_scenarios(cork.Scenarios([], {}))
+    with pytest.raises(ValueError, match="nothing to draw"):
+        figures.contests(bottleneck.Contests([], {}))
+
+
+def test_strips_of_one_router_show_the_bystander_and_the_marks() -> None:
+    full = bottleneck.measure_bufferbloat([20, 1000], ["cubic"], ["tail_drop"], rtt_ms=20)
+    managers: list[Manager] = ["codel", "codel+ecn"]
+    marks = bottleneck.measure_bufferbloat([1000], ["cubic"], managers, rtt_ms=20, duration_s=10)
+    for result, router in ((full, "tail_drop"), (marks, "codel+ecn")):
+        run = result[1000, "cubic", router].run
+        picture = figures.bottleneck(result, (1000, "cubic", router))
+        (legend,) = picture.figure.legends
+        labels = {text.get_text() for text in legend.get_texts()}
+        assert ("packet dropped" in labels) == bool(run.drops_s)
+        assert ("packet marked" in labels) == bool(run.marks_s) == (router == "codel+ecn")
+        assert {"the transfer", "a bystander's ping"} < labels
+    assert_readable(picture)
+
+
+def test_strips_of_fairness_have_a_curve_for_each_flow() -> None:
+    races = bottleneck.measure_rtt_fairness()
+    picture = figures.bottleneck(races)
+    assert [len(axes.lines) for axes in picture.figure.axes] == [3, 3, 2, 3]
+    assert_readable(picture)
+    assert figures.bottleneck(races, ("reno", "tail_drop")).title != picture.title
+    with pytest.raises(ValueError, match="nothing to draw"):
+        figures.bottleneck(bottleneck.RttFairness([], {}))
+
+
+def test_contests_show_each_rate() -> None:
+    result = bottleneck.measure_controls()
+    picture = figures.contests(result)
+    assert_readable(picture)
+    (axes,) = picture.figure.axes
+    pairs = sum(contest.second_mbit is not None for contest in result.variants)
+    assert len(axes.patches) == len(result.variants) + pairs
+
+
+@pytest.mark.parametrize("program", diagnosis.PROGRAMS)
+def test_figures_of_a_diagnosis_are_legible(program: diagnosis.Program) -> None:
+    case = diagnosis.measure(program)
+    symptom, cause = figures.symptom(case), figures.cause(case)
+    assert_readable(symptom)
+    if program != "request":  # that figure is the timeline, which has separate tests
+        assert_readable(cause)
+    assert digits(case.excess.taken) in symptom.note
+    telltales = {
+        "request": "held",
+        "backup": "would fill the path",
+        "ticker": "39 calls of send",
+    }
+    assert telltales[program] in cause.title
+    assert telltales[program] not in symptom.title
+
+
+def test_dropped_segments_have_their_own_mark() -> None:
+    picture = figures.path_mtu(path_mtu.measure(path_mtu=1200))
+    assert_readable(picture)
+    assert picture.title == (
+        "All data gets through in the case 'ICMP arrives', but the transfer never ends in the case"
+        " 'black hole'"
+    )
+    assert picture.note == "ICMP arrives: after 0.40 ms · black hole: 14 packets dropped"
+    marks = {line.get_label(): line.get_marker() for line in picture.figure.axes[0].lines}
+    assert marks["segment that fits MTU 1200"] == "o"
+    assert marks["segment too long: dropped"] == "X"
+    assert marks["ICMP: fragmentation needed"] == "v"
+
+
+@pytest.mark.parametrize(
+    ("widths", "columns"),
+    [([85, 215, 60], 3), ([380, 60, 60], 3), ([400, 150, 60], 2), ([500, 150, 60], 1)],
+)
+def test_a_legend_has_as_few_lines_as_have_room(widths: list[float], columns: int) -> None:
+    assert canvas._most_columns(widths, canvas.WIDTH) == columns

@@ -8,7 +8,7 @@ import pytest
 from tests.support.figures.readable import assert_readable
 
 from tcplab import figures
-from tcplab.experiments.pipes import COMPOSED, PIPELINES, Chain, Pipeline, Pipes, compose
+from tcplab.experiments.pipes import PIPELINES, Chain, Pipeline, Pipes, compose
 from tcplab.programs import ChainProcess, ChainResult
 
 
@@ -65,15 +65,20 @@ def test_title_states_how_many_cpus_the_processes_used() -> None:
     [("nc", "null"), ("netcat", "pv-copying"), ("splice", "dd"), ("splice", "discard")],
 )
 def test_path_shows_each_copy_of_the_model(sender: str, receiver: str) -> None:
-    pipeline = compose("zeros", sender, receiver, block_bytes=4 << 20)
-    result = Pipes([chain("dd-netcat", 1500), chain(pipeline, 900)], {})
-    picture = figures.copy_path(result, COMPOSED)
-    assert_readable(picture)
-    written = {label.get_text() for label in picture.figure.axes[0].texts}
-    numbers = {int(text) for text in written if text.isdecimal()}
-    assert numbers == set(range(1, pipeline.cost.copies + 1))
+    picture = assert_path_shows_each_copy(compose("zeros", sender, receiver, block_bytes=4 << 20))
     assert picture.title.endswith("0.6 times as fast as dd | netcat → netcat")
     assert picture.note.endswith("dd | netcat → netcat: 5 copies")
+
+
+def assert_path_shows_each_copy(pipeline: Pipeline) -> figures.Picture:
+    """Draw the path of a byte next to a slower pipeline, and return it."""
+    result = Pipes([chain("dd-netcat", 1500), chain(pipeline, 900)], {})
+    picture = figures.copy_path(result, pipeline.key)
+    assert_readable(picture, fewest=5)
+    written = [label.get_text() for label in picture.figure.axes[0].texts]
+    numbers = [int(text) for text in written if text.isdecimal()]
+    assert numbers == list(range(1, pipeline.cost.copies + 1))
+    return picture
 
 
 def test_nothing_measured_is_refused() -> None:

@@ -34,6 +34,12 @@ def test_equal_waits_are_both_shortened() -> None:
     assert [part.busy for part in scale.parts] == [True, False, True, False, True]
 
 
+def test_even_events_need_no_break_and_no_event_is_refused() -> None:
+    assert not TimeScale(range(0, 40 * MS, MS)).broken
+    with pytest.raises(ValueError, match="nothing to draw"):
+        TimeScale([])
+
+
 @settings(database=None)
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=60))
 def test_moments_keep_their_order_within_the_axis(times: list[int]) -> None:

@@ -10,8 +10,15 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import ack, capture, data, handshake, ns, socket_options
+from tests.support.timeline.made_up import (
+    ack,
+    capture,
+    data,
+    explain_evidence,
+    handshake,
+    ns,
+    socket_options,
+)
 
 from tcplab.models import Call, NetworkPath, Peer, Simulation, simulate
 from tcplab.programs import Event

@@ -250,13 +250,3 @@ def test_without_the_options_nagle_is_not_assumed() -> None:
     assert held(tail) == [Reason.UNKNOWN]
     assert "TCP_NODELAY" in tail.holds[0].missing
     assert any("TCP_NODELAY" in note for note in timeline.missing)
-
-
-def test_a_log_of_another_run_is_refused() -> None:
-    first, second = cork_exchange("cork"), cork_exchange("msg_more")
-    with pytest.raises(ValueError, match="the log does not belong to the capture: it is from"):
-        replace(second, log=first.log).timeline()
-    with pytest.raises(ValueError, match="no connection between ports"):
-        replace(second, options=first.options).timeline()
-    with pytest.raises(ValueError, match="peer_segments do not belong"):
-        replace(second, peer_segments=first.peer_segments).timeline()

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 from tests.support.nonempty import each
 from tests.support.paths import DATA
-from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import START_NS, ack, capture, data, handshake, row
+from tests.support.timeline.made_up import (
+    START_NS,
+    ack,
+    capture,
+    data,
+    explain_evidence,
+    handshake,
+    row,
+)
 from tests.support.timeline.statements import false_sentences
 
 from tcplab.programs import Event

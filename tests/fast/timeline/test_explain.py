@@ -9,8 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import MS, capture, data, handshake, ns, row, socket_options
+from tests.support.timeline.made_up import (
+    MS,
+    capture,
+    data,
+    explain_evidence,
+    handshake,
+    ns,
+    row,
+    socket_options,
+)
 from tests.support.timeline.made_up import ack as ack_row
 
 from tcplab.figures.timeline_figure.view import View
@@ -256,6 +264,10 @@ def test_a_write_that_has_not_returned_waits_for_the_send_buffer() -> None:
         (
             lambda events, rows: explained(later(events, 10**6), rows),
             "does not belong to the capture: it is from",
+        ),
+        (
+            lambda *made: explained(*made, peer_segments=capture([row(0, True, src_port=1)])),
+            "peer_segments do not belong",
         ),
         (
             lambda _events, rows: explain_evidence(None, capture(rows), sender="both"),

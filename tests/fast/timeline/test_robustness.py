@@ -6,8 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.timeline.explained import explain_evidence
-from tests.support.timeline.made_up import capture, handshake, ns, row
+from tests.support.timeline.made_up import capture, explain_evidence, handshake, ns, row
 
 from tcplab.programs import Event
 from tcplab.timeline import Reason, Timeline

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.fast.segments.test_foreign import refused_first, two_answers
-from tests.support import forge, wireshark
-from tests.support.forge import Frame, Talk
+from tests.support import wireshark
+from tests.support.forge import Talk
 from tests.support.needs import needs
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
@@ -57,33 +57,6 @@ def test_only_tshark_calls_a_repeated_single_byte_a_keep_alive(tmp_path: Path) -
     rows = from_file(path)
     assert rows["is_retransmission"].tolist() == [0, 0, 0, 0, 1, 0]
     assert wireshark.differences(rows, wireshark.dissect(path)) == {"is_retransmission": [4]}
-
-
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("nanoseconds", [False, True])
-def test_pcap_of_either_byte_order_reads_as_in_tshark(
-    tmp_path: Path, order: str, nanoseconds: bool
-) -> None:
-    path = tmp_path / "x.pcap"
-    path.write_bytes(forge.pcap(losses().frames, order=order, nanoseconds=nanoseconds))
-    assert unexplained(from_file(path), path) == {}
-
-
-def test_big_endian_pcapng_reads_as_in_tshark(tmp_path: Path) -> None:
-    path = tmp_path / "x.pcapng"
-    path.write_bytes(forge.pcapng(losses().frames, order=">", resolution=128 + 30))
-    assert unexplained(from_file(path), path) == {}
-
-
-@pytest.mark.parametrize("link_type", [0, 101, 108, 228])
-def test_every_link_type_reads_as_in_tshark(tmp_path: Path, link_type: int) -> None:
-    path = tmp_path / "x.pcapng"
-    family = {0: b"\2\0\0\0", 108: b"\0\0\0\2"}.get(link_type, b"")
-    frames = [Frame(family + f.data[14:], f.time_ns) for f in losses().frames]
-    path.write_bytes(forge.pcapng(frames, link_type=link_type))
-    rows = from_file(path)
-    assert len(rows) == len(frames)
-    assert unexplained(rows, path) == {}
 
 
 # ---- handshakes of tests/fast/segments/test_foreign.py ----

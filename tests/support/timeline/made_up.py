@@ -1,4 +1,4 @@
-"""Captures made up row by row, for a connection between ports 40000 and 5001."""
+"""Captures made up row by row, for a connection between ports 40000 and 5001, and explained."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tcplab.programs import SocketOptions
+from tcplab.programs import Event, SocketOptions
 from tcplab.segments import ACK, DTYPE, PSH, SYN, SegmentArray
+from tcplab.timeline import Exchange, Timeline, explain
 
 START_NS = 1_700_000_000_000_000_000
 MS = 1_000_000
@@ -89,3 +90,17 @@ def socket_options(**values: Any) -> SocketOptions:
         "nodelay": False,
     }
     return SocketOptions(**usual | values)
+
+
+def explain_evidence(
+    log: Sequence[Event] | None,
+    segments: SegmentArray,
+    options: SocketOptions | None = None,
+    *,
+    connection: int | None = None,
+    sender: str | None = None,
+    **evidence: Any,
+) -> Timeline:
+    """Return the timeline of an exchange without a result; keywords add further evidence."""
+    exchange = Exchange(None, log, segments, options=options, **evidence)
+    return explain(exchange, connection=connection, sender=sender)
