@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.support import forge
 from tests.support.forge import Frame
-from tests.support.paths import DATA
 
 from tcplab.capture import Capture, CaptureLossWarning, CaptureTruncatedWarning, open_capture
 from tcplab.errors import CaptureError
@@ -53,32 +52,30 @@ def test_times_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "layers"),
+    ("link_type", "header", "layers"),
     [
-        ("tcpdump.pcap", ["Ether", "IP", "TCP"]),
-        ("tcpdump-ipv6.pcap", ["Ether", "IPv6", "TCP"]),
-        ("tcpdump-sll.pcap", ["CookedLinux", "IP", "TCP"]),
-        ("tcpdump-sll2.pcap", ["CookedLinuxV2", "IP", "TCP"]),
-        ("tcpdump-raw.pcap", ["IP", "TCP"]),
+        (0, b"\2\0\0\0", ["Loopback", "IP", "TCP"]),
+        (0, b"\0\0\0\2", ["Loopback", "IP", "TCP"]),
+        (108, b"\0\0\0\2", ["Loopback", "IP", "TCP"]),
+        (1, bytes(12) + b"\x08\0", ["Ether", "IP", "TCP"]),
+        (113, bytes(14) + b"\x08\0", ["CookedLinux", "IP", "TCP"]),
+        (276, b"\x08\0" + bytes(18), ["CookedLinuxV2", "IP", "TCP"]),
+        (101, b"", ["IP", "TCP"]),
+        (228, b"", ["IP", "TCP"]),
+        (101, None, ["IPv6", "TCP"]),
+        (229, None, ["IPv6", "TCP"]),
     ],
 )
-def test_scapy_gets_the_right_layers(name: str, layers: list[str]) -> None:
-    capture = open_capture(DATA / name)
-    row = capture.segments[capture.segments["protocol"] == 6][0]
-    packet = capture.packets()[row["packet"]]
-    assert [layer.__name__ for layer in packet.layers()][: len(layers)] == layers
-
-
-@pytest.mark.parametrize(
-    ("link_type", "family"), [(0, b"\2\0\0\0"), (0, b"\0\0\0\2"), (108, b"\0\0\0\2"), (228, b"")]
-)
-def test_scapy_finds_tcp_behind_other_links(tmp_path: Path, link_type: int, family: bytes) -> None:
-    talk = forge.Talk()
+def test_scapy_gets_the_right_layers(
+    tmp_path: Path, link_type: int, header: bytes | None, layers: list[str]
+) -> None:
+    talk = forge.Talk(ipv6=header is None)
     talk.handshake()
+    frame = Frame((header or b"") + talk.frames[0].data[14:])
     path = tmp_path / "x"
-    frames = [Frame(family + frame.data[14:]) for frame in talk.frames]
-    path.write_bytes(forge.pcapng(frames, link_type=link_type))
-    assert open_capture(path).packets()[0].haslayer("TCP")
+    path.write_bytes(forge.pcapng([frame], link_type=link_type))
+    [packet] = open_capture(path).packets()
+    assert [layer.__name__ for layer in packet.layers()] == layers
 
 
 def test_a_packet_of_an_unknown_link_type_is_raw(tmp_path: Path) -> None:

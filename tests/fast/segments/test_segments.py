@@ -35,13 +35,6 @@ def where(rows: SegmentArray, column: str) -> list[int]:
 # ---- the array ----
 
 
-def test_an_empty_capture_is_an_empty_array(path: Path) -> None:
-    path.write_bytes(forge.pcapng([]))
-    rows = from_file(path)
-    assert len(rows) == 0
-    assert rows.connections == ()
-
-
 def test_the_manual_describes_each_column() -> None:
     assert [name for name in segments.DTYPE.names or () if name not in str(segments.__doc__)] == []
 

@@ -317,12 +317,7 @@ def test_several_connections_need_a_choice() -> None:
     assert len(explain_evidence(events, capture([*rows, *other]), connection=1).segments) == 2
     with pytest.raises(ValueError, match="connection 7 is not in the capture"):
         explain_evidence(events, capture(rows), connection=7)
-
-
-def test_the_ports_of_the_options_choose_the_connection() -> None:
-    events, rows = stalled()
-    other = [dict(packet, connection=1, src_port=packet["src_port"] + 1) for packet in rows]
-    assert len(explained(events, [*rows, *other]).segments) == 2
+    assert len(explained(events, [*rows, *other]).segments) == 2  # by the ports of the options
     with pytest.raises(ValueError, match="no connection between ports 1 and 5001"):
         explained(events, rows, options=socket_options(local="10.0.0.1 port 1"))
 

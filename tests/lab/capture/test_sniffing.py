@@ -13,7 +13,7 @@ from tests.support.needs import NET_RAW
 
 from tcplab import Lab
 from tcplab.capture import CaptureLossWarning, record
-from tcplab.errors import LabError
+from tcplab.errors import CaptureError, LabError
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Loopback, has_net_raw
 from tcplab.programs import small_writes
@@ -74,10 +74,15 @@ def test_packets_that_scapy_was_too_slow_for_are_reported(lab: Lab) -> None:
     assert live.received >= 3000
 
 
-def test_an_error_in_the_body_is_not_hidden(lab: Lab) -> None:
+def test_errors_are_not_hidden_and_leave_no_socket(lab: Lab) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(ZeroDivisionError), lab.client.sniff():
         _ = 1 // 0
+    with (
+        pytest.raises(CaptureError, match="sniffing on eth9: No such device"),
+        lab.client.sniff(iface="eth9"),
+    ):
+        pass
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
