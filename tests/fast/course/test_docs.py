@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.models import kernels
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
+from tools import kernels
 
 from tcplab import demos
 from tcplab.cli.front import parser_of
@@ -163,7 +163,7 @@ def test_glossary_is_in_order_without_doubles_and_translated() -> None:
 
 
 def test_page_of_kernels_is_made_from_what_was_measured() -> None:
-    """If this fails, run `python -m tests.support.models.kernels`."""
+    """If this fails, run `python -m tools.kernels`."""
     assert (ROOT / "docs/kernels.md").read_text() == kernels.page(kernels.shipped())
     for measured in each(kernels.shipped()):
         assert len(measured) >= 65

@@ -200,7 +200,7 @@ def test_a_timer_is_never_early_and_a_tick_late_at_most() -> None:
     assert clock.expiry_ms(4.0, 10) == 48.0
     assert Clock(1000).expiry_ms(0.0, 40) == 41.0
     assert Clock(250, phase_ms=1.0).expiry_ms(0.9, 10) == 41.0
-    # From 63 ticks on, the timer wheel has 8 ticks per slot, and from 504 ticks on 64.
+    # Timers of at least 63 ticks have slots of 8 ticks, and those of at least 504 have slots of 64.
     assert Clock(1000).expiry_ms(0.0, 100) == 104.0
     assert Clock(1000).expiry_ms(0.0, 600) == 640.0
     assert clock.ticks(40) == 10

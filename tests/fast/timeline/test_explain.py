@@ -317,7 +317,7 @@ def test_several_connections_need_a_choice() -> None:
     assert len(explain_evidence(events, capture([*rows, *other]), connection=1).segments) == 2
     with pytest.raises(ValueError, match="connection 7 is not in the capture"):
         explain_evidence(events, capture(rows), connection=7)
-    assert len(explained(events, [*rows, *other]).segments) == 2  # by the ports of the options
+    assert len(explained(events, [*rows, *other]).segments) == 2  # The options name the ports.
     with pytest.raises(ValueError, match="no connection between ports 1 and 5001"):
         explained(events, rows, options=socket_options(local="10.0.0.1 port 1"))
 

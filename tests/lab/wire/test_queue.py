@@ -212,7 +212,7 @@ def test_random_frames_have_the_fates_that_a_second_implementation_computed(
     """
     chance = random.Random(1)
     arrivals, now = [], 10**9
-    # All times are multiples of 0.1 ms, so many fall on the limit of a rule.
+    # All times are multiples of 0.1 ms, and often equal the limit of a rule.
     for most_gap in (11, 14, 15, 4, 20, 13, 400, 12):
         for _ in range(800):
             now += MS // 10 * chance.randrange(most_gap)

@@ -1,7 +1,7 @@
 """Measure what lessons, models and claims assume about Linux's TCP on this kernel.
 
-    python -m tests.support.models.kernels [--json]         the facts of this kernel
-    python -m tests.support.models.kernels --page           docs/kernels.md, from tests/data/kernels
+    python -m tools.kernels [--json]         the facts of this kernel
+    python -m tools.kernels --page           docs/kernels.md, from tests/data/kernels
 
 The facts are counts, sizes and sequences. A time is given only if a kernel timer determines it,
 rounded to the resolution of the timer's clock.
@@ -516,8 +516,8 @@ def _udp_segments() -> str:
 INTRO: Final = """# Rules by kernel
 
 Each row is a rule that a lesson, a model or a claim relies on. The command
-`.venv/bin/python -m tests.support.models.kernels` measures every rule on the kernel that it runs
-on, as an ordinary user, and prints the results. It does not compare them with this page.
+`.venv/bin/python -m tools.kernels` measures every rule on the kernel that it runs on, as an
+ordinary user, and prints the results. It does not compare them with this page.
 
 The columns come from Debian's kernels in virtual machines (6.1 from bookworm, 6.12 from trixie, 7.2
 from sid), and from the machine that made the recordings (6.18). Where kernels differ, the last
