@@ -46,20 +46,27 @@ def recorded(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: TOOL["result_of"](DATA["recordings"][name]) for name in names}
 
 
-def damaged(edit: Callable[[dict[str, Any]], object]) -> str:
+def damaged(edit: Callable[[dict[str, Any]], object], step: str = "reason") -> str:
     """Edit the claim about the goodput of Gigabit Ethernet; return the complaint."""
     claim = json.loads(json.dumps(DATA["claim"][0]))
     edit(claim)
     with pytest.raises(ClaimsError) as caught:
-        TOOL["reason"](claim, recorded([claim]))
+        TOOL[step](claim, recorded([claim]))
     return str(caught.value)
 
 
 def test_number_that_the_recording_contradicts_is_refused() -> None:
-    def narrow(claim: dict[str, Any]) -> None:
-        claim["numbers"]["gbit"][2:4] = [118, 119]
+    complaint = damaged(lambda claim: claim["numbers"]["gbit"].__setitem__(2, 118))
+    assert "is not within 118 and " in complaint
 
-    assert "is not within 118 and 119, as the reason and the verdict want it" in damaged(narrow)
+
+def test_change_that_does_not_alter_the_verdict_is_refused() -> None:
+    complaint = damaged(lambda claim: claim["numbers"]["gbit"].__setitem__(2, 0), "fails")
+    assert "no bound fails with the change" in complaint
+
+
+def test_wrong_arithmetic_is_refused() -> None:
+    assert "1538 is 1537" in damaged(lambda claim: claim["given"].update({"1538": "= 1500 + 37"}))
 
 
 def test_number_without_origin_is_refused() -> None:
@@ -183,6 +190,8 @@ def test_verdict_depends_on_the_measured_value(
     assert reason in row["reason"]
 
 
-def test_missing_results_are_refused() -> None:
+def test_missing_results_and_lessons_without_claims_are_refused() -> None:
     with pytest.raises(ParameterError, match=r"has the results none; its claims need capture, con"):
         claims.test_claims("the-lab")
+    with pytest.raises(ParameterError, match="it tests no claim"):
+        claims.test_claims("no-such-lesson", small=Made())

@@ -8,7 +8,7 @@ import pytest
 
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, Parameter
-from tcplab.widgets.controls import Choice, Number, checked
+from tcplab.widgets.controls import Choice, Number, Text, checked
 
 WRITES = Number("writes", "Writes", 15, 1, 200)
 RTT = Number("rtt_ms", "RTT", 0.0, 0, 200, step=0.5, unit="ms")
@@ -19,6 +19,18 @@ VARIANT = Choice("variant", "How", {"default": "plainly", "cork": "with a cork"}
 def test_number_out_of_range_is_refused_with_value_and_limits(value: Any) -> None:
     with pytest.raises(ParameterError, match=r"writes=.* must be a whole number from 1 to 200"):
         WRITES.check(value)
+
+
+def test_whole_number_stays_whole_and_fraction_a_fraction() -> None:
+    assert repr(WRITES.check(7.0)) == "7"
+    assert repr(RTT.check(20)) == "20.0"
+
+
+def test_text_must_be_a_text() -> None:
+    line = Text("client", "Client", "curl")
+    assert line.say(line.check("curl x")) == "Client: curl x"
+    with pytest.raises(ParameterError, match="client=7 must be a text"):
+        line.check(7)
 
 
 def test_limits_carry_the_unit() -> None:

@@ -67,6 +67,8 @@ def test_users_toml_file_is_a_demo(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ('lesson = "small-writes"', "", "mine.toml: lesson is missing"),
+        ('lesson = "small-writes"', "lesson = 5", "mine.toml: lesson=5 must be a text"),
+        ('panel = "small', 'panel = "tiny', "mine.toml: panel 'tiny-writes' is not known"),
         (
             "unit",
             "units",
@@ -81,6 +83,7 @@ def test_users_toml_file_is_a_demo(tmp_path: Path) -> None:
         ("[1, 44.5]", '["1 ms"]', "mine.toml, step 1: options='1 ms' must be a number of at"),
         ("[1, 44.5]", "[44, 1]", "mine.toml, step 1: options=[44, 1] must be two or more numbers"),
         ("[[steps]]", "[[steps]", "mine.toml: not a TOML file: "),
+        ("[[steps]]", "[steps]", "mine.toml: steps={"),
     ],
 )
 def test_fault_in_a_file_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -12,6 +12,8 @@ from tests.support.nonempty import each
 
 from tcplab import widgets
 from tcplab.errors import LabError, ParameterError
+from tcplab.experiments import diagnosis, pipes
+from tcplab.models import NetworkPath, message_cost
 from tcplab.widgets.controls import Choice, checked
 from tcplab.widgets.spec import PANELS, Job, PanelSpec, load
 
@@ -63,7 +65,7 @@ def check_code(code: str) -> None:
 
 
 def test_code_can_be_run_for_every_choice(spec: PanelSpec) -> None:
-    defaults = checked(spec.controls, {})
+    defaults = checked(spec.controls, spec.headless)
     for control in spec.controls:
         options = list(control.options) if isinstance(control, Choice) else [control.default]
         for option in options:
@@ -87,8 +89,13 @@ def test_model_follows_the_settings() -> None:
     panel = widgets.buffers(rtt_ms=20)
     near = panel.forecast()
     far = panel.set(rtt_ms=80).forecast()
+    full = panel.set(rtt_ms=20, request_bytes=4 << 20).forecast()
     assert near is not None
+    assert full is not None
     assert far == pytest.approx(near / 4, rel=0.05)  # serialisation time adds to both
+    assert panel.set(request_bytes=2 << 20).forecast() == full > near
+    cost = message_cost([2] * 15, path=NetworkPath(rtt_ms=20), messages=5)
+    assert widgets.small_writes(rtt_ms=20).forecast() == cost.ms_per_message
 
 
 def test_setting_out_of_range_is_refused_before_anything_runs() -> None:
@@ -98,6 +105,7 @@ def test_setting_out_of_range_is_refused_before_anything_runs() -> None:
     with pytest.raises(ValueError, match="prediction=-1"):
         panel.predict(-1)
     assert panel.phase == "ready"
+    assert "run this cell in JupyterLab" in panel.html()
 
 
 def test_recorded_mode_needs_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +115,12 @@ def test_recorded_mode_needs_a_recording(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(LabError, match="recording") as caught:
         job.spec.measurement.run(job)
     assert "\n" not in str(caught.value)
+
+
+def test_controls_offer_every_part_and_program() -> None:
+    controls = [*load("pipes").controls[:3], load("diagnosis").controls[0]]
+    offered = [tuple(control.options) for control in controls if isinstance(control, Choice)]
+    assert offered == [pipes.SOURCES, pipes.SENDERS, pipes.RECEIVERS, diagnosis.PROGRAMS]
 
 
 def test_the_model_is_the_ratio_of_copies() -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.figures.readable import assert_readable
 
-from tcplab import demos, widgets
+from tcplab import demos, figures, widgets
 from tcplab.demos.view import DemoView
-from tcplab.widgets import words
+from tcplab.timeline.modelled import message_timeline
+from tcplab.widgets import job, words
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.runs import Runs
-from tcplab.widgets.spec import Lane
+from tcplab.widgets.spec import Job, Lane, Shown, load
 from tcplab.widgets.strip import LONG_S, live
 from tcplab.widgets.view import PanelView
 
@@ -53,6 +62,11 @@ def test_box_slider_and_panel_follow_each_other(name: str) -> None:
     assert box.value == slider.value == 2
     slider.value = 2.24
     assert box.value == slider.value == {"write_bytes": 3, "rtt_ms": 2.24}[name]
+    reached = []  # the limits of the box, then those of the slider
+    for part, value in itertools.product((box, slider), (-1e6, 1e6)):
+        part.value = value
+        reached.append(panel.values[name])
+    assert reached == {"write_bytes": [1, 1448, 1, 1400], "rtt_ms": [0, 200, 0, 200]}[name]
 
 
 @pytest.mark.parametrize("typed", ["1,5", "-3", "nan", "soon"])
@@ -62,8 +76,9 @@ def test_prediction_that_is_no_number_is_refused(typed: str) -> None:
     view.prediction.value = typed
     assert view.refused.value.startswith(f"“{typed}” must be a number")
     assert (panel.prediction, view.shows_model) == (None, False)
-    view.prediction.value = "0.5"
-    assert (panel.prediction, view.refused.value) == (0.5, "")
+    for accepted, value in (("0.5", 0.5), ("", None)):
+        view.prediction.value = accepted
+        assert (panel.prediction, view.refused.value) == (value, "")
 
 
 # ---- runs ----
@@ -87,9 +102,9 @@ def test_runs_prediction_and_model_are_rows_of_one_table() -> None:
     assert words.names(panel.spec.controls, panel.runs[:1]) == ["Run 1"]
 
 
-@pytest.mark.parametrize("answer", ["12", "skip"])
-def test_model_waits_for_an_answer_and_follows_the_settings(answer: str) -> None:
-    panel = widgets.cork()
+@pytest.mark.parametrize(("name", "answer"), [("small-writes", "12"), ("cork", "skip")])
+def test_model_waits_for_an_answer_and_follows_the_settings(name: str, answer: str) -> None:
+    panel = Panel(load(name))
     view = with_view(panel)
     assert view.timeline.value == view.comparison.value == ""
     assert "after your prediction" in view.picture.value
@@ -100,6 +115,61 @@ def test_model_waits_for_an_answer_and_follows_the_settings(answer: str) -> None
     assert "The model: " in view.timeline.value
     panel.set(rtt_ms=7)
     assert "RTT 7.00 ms" in view.timeline.value
+
+
+@pytest.mark.parametrize(
+    ("option", "sizes", "rtt_ms", "expected"),
+    [
+        ("default", (2,) * 15, 0, "28 bytes held 43.9 ms by Nagle, waiting for an ACK that the"),
+        ("default+no_delay", (2,) * 3, 20, "Nothing was held back: 3 writes, 6 bytes, 3 segments"),
+        ("cork", (4, 100, 100), 20, "204 bytes held for no more than 6 µs by the cork: 3 writes"),
+        ("forgotten", (4, 100, 100), 20, "204 bytes held 228.0 ms by the cork: 3 writes, 204"),
+    ],
+)
+def test_the_models_timeline_is_that_of_the_rule(
+    option: str, sizes: tuple[int, ...], rtt_ms: float, expected: str
+) -> None:
+    picture = figures.timeline(message_timeline(option, sizes, rtt_ms))
+    assert f"{picture.title}: {picture.note}".startswith(expected)
+
+
+def test_provenance_is_shown_in_words() -> None:
+    provenance = {"link": {"rtt_ms": 20.0, "loss": None}, "drops": [0, 1], "offload": False}
+    html = words.origin({"code": "", "provenance": provenance})
+    assert "<dt>link</dt><dd>rtt ms 20; loss not known</dd><dt>drops</dt><dd>0, 1</dd>" in html
+    assert "<dt>offload</dt><dd>no</dd>" in html
+
+
+def test_notes_are_sent_once_and_a_fault_in_one_line() -> None:
+    origin, notes = {"wire_late": "the wire was\nlate"}, ["said twice", "said twice"]
+    result = Shown.of(None, None, [], origin, notes=notes)
+    owner: Any = SimpleNamespace()
+    late: Any = SimpleNamespace(run=lambda _job: result)
+    faulty: Any = SimpleNamespace(run=lambda _job: os.environ["NO_SUCH"])
+    specs = [replace(load("mtu"), measurement=measurement) for measurement in (late, faulty)]
+    noted, failed = (job.answer(Job(spec, {}, owner)) for spec in specs)
+    assert noted["result"].notes == ["said twice", "the wire was late"]
+    assert failed == {"error": "KeyError: 'NO_SUCH'"}
+
+
+def test_half_a_message_or_a_fault_of_the_view_does_not_keep_the_user_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "job"
+    half = r"os.write(int(sys.argv[3]), b'\0\0\0\7half')"
+    path.write_text(f"#!{sys.executable}\nimport os, sys\n{half}\nos.kill(os.getpid(), 9)\n")
+    path.chmod(0o755)
+    faults: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", faults.append)
+    monkeypatch.setattr(sys, "executable", str(path))
+    view = with_view(panel := widgets.small_writes())
+    panel.start().wait()
+    message = "Failed: the process of the experiment ended by SIGKILL; press Run to try again"
+    assert (view.status.value, faults) == (f'<p class="failed">{message}</p>', [])
+    assert message.removeprefix("Failed: ") in panel.html()
+    monkeypatch.setattr(view, "_show_results", lambda: 1 / (panel.phase != "failed"))
+    panel.start()
+    assert panel._finished.wait(60)
 
 
 # ---- live runs ----
@@ -114,6 +184,23 @@ def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
     assert [mark.get_xdata() for mark in marks] == [[30, 30]]
     assert axes.get_title(loc="left") == "Rate (Mbit/s): 399; the model, dotted: 50"
     assert axes.get_xlim() == (39.9 - LONG_S, 39.9)
+
+
+def test_live_run_is_redrawn_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = widgets.wire()
+    view, now_s = with_view(panel), [100.0]
+    monkeypatch.setattr("tcplab.widgets.view.time.monotonic", lambda: now_s[0])
+    panel.phase, seen = "running", []
+    panel.refresh()
+    for tenth in range(12):
+        now_s[0] += 0.1
+        view.add({"t": tenth / 10, **{lane.key: float(tenth) for lane in panel.spec.lanes}})
+        seen.append(view.picture.value)
+    assert "data:image/svg" in seen[0]
+    assert 2 <= len(set(seen)) <= 4
+    view.boxes["rtt_ms"].value = 80
+    assert view._marks == [1.1]
+    assert_readable(live(panel.spec.lanes, view._samples, view._marks, view.levels()))
 
 
 # ---- demos ----
