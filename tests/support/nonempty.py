@@ -13,11 +13,7 @@ T = TypeVar("T")
 
 
 def each(items: Iterable[T]) -> list[T]:
-    """Return the items, of which there must be at least one.
-
-    Raises:
-        AssertionError: if there are no items.
-    """
+    """Return the items; fail if there are none."""
     elements = list(items)
     assert elements, f"nothing to test: {items!r} is empty"
     return elements

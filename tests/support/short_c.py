@@ -63,6 +63,7 @@ CHECKS["buffers"] = {
     "nothing asked for": ({BEFORE: "", AFTER: ""}, True),
     "only after the first data": ({BEFORE: "", AFTER: PEEK + AFTER}, False),
     "too small": ({BEFORE: "ask_for(listener, 131072);", AFTER: ""}, False),
+    "fails": ({"printf(": "exit(3); printf("}, False),
     "does not listen": ({"|| listen(listener, 1) < 0": ""}, False),
 }
 
@@ -79,6 +80,7 @@ CHECKS["send-buffer"] = {
     "a small buffer": ({CONNECT: SNDBUF + CONNECT}, "bytes were in flight, and the path"),
     "each record an answer": ({"'.'": "'!'"}, "1600 records begin with '!'"),
     "no answer": ({"record[0] = '!';": ""}, "0 records begin with '!', for 4 questions"),
+    "few records": ({"RECORDS = 1600": "RECORDS = 400"}, "client closed|bytes sent are not 1600"),
 }
 
 CONNECT = "        int fd = connect_to(argv[1], argv[2]);\n"
@@ -108,6 +110,7 @@ CHECKS["loss"] = {
         | {"#include <time.h>\n": "#include <time.h>\n#include <unistd.h>\n"},
         "came back by a probe",
     ),
+    "Nagle's algorithm": ({"TCP_NODELAY, &on": "TCP_MAXSEG, &(int){1460}"}, "not in 8 of 1000"),
     "other messages": ({SENDS: SENDS.replace("'a'", "'b'")}, "do not begin with the 8 messages"),
     "no receipt": ({RECEIPT: "    return 0;\n" + RECEIPT}, "ended without"),
 }
@@ -160,6 +163,7 @@ CHECKS["segments"] = {
     "announced before connect()": ({BEFORE: SET % 1380 + BEFORE}, True),
     "after connect()": ({AFTER: SET % 1380 + AFTER}, False),
     "the packet's size": ({BEFORE: SET % 1420 + BEFORE}, False),
+    "the data's size": ({BEFORE: SET % 1368 + BEFORE}, False),
     "another amount": ({SEND: "send(fd, data, 1368, 0) != 1368"}, False),
 }
 
@@ -173,6 +177,7 @@ CHECKS["path-mtu"] = {
     "no DF": ({BEFORE: DISCOVER % "IP_PMTUDISC_DONT" + BEFORE}, True),
     "DF always": ({BEFORE: DISCOVER % "IP_PMTUDISC_DO" + BEFORE}, False),
     "messages that fit": ({SEND_ALL: IN_HALVES}, True),
+    "less data": ({SEND_ALL: "send_message(fd, 100);"}, False),
 }
 
 ONE_BY_ONE = """    for (int i = 0; i < BLOCKS; i++, calls++)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from matplotlib.transforms import Bbox
 from tests.fast.figures.test_figures import MADE, lost, nodelay, small_writes
 from tests.fast.figures.test_pipes import chain
+from tests.support.figures.readable import assert_apart
 from tests.support.nonempty import each
 
 from tcplab import figures
@@ -37,7 +39,7 @@ READ = """() => {
             const [dark, light] = [page, luminance(fill)].sort((a, b) => a - b);
             return {
                 text: text.textContent, px: parseFloat(fontSize) * scale,
-                box: [left, right, top, bottom], contrast: (light + 0.05) / (dark + 0.05),
+                box: [left, top, right, bottom], contrast: (light + 0.05) / (dark + 0.05),
             };
         });
     });
@@ -79,7 +81,8 @@ def test_text_is_legible_and_does_not_overlap_at_any_width(page: Page, html: str
             for text in each(texts):
                 assert text["px"] >= 12 - 1e-6, text
                 assert text["contrast"] >= 4.5, (scheme, text)
-            assert_apart(texts)
+            boxes = [Bbox.from_extents(*text["box"]) for text in texts]
+            assert_apart([*zip((text["text"] for text in texts), boxes, strict=True)], 0.15)
 
 
 def test_dark_page_is_printed_in_black(page: Page) -> None:
@@ -91,15 +94,10 @@ def test_dark_page_is_printed_in_black(page: Page) -> None:
     assert letters.evaluate(colour) == "rgb(255, 255, 255)"
     page.emulate_media(media="print")
     assert letters.evaluate(colour) == "rgb(0, 0, 0)"
-
-
-def assert_apart(texts: list[dict[str, Any]]) -> None:
-    for i, one in enumerate(texts):
-        for other in texts[i + 1 :]:
-            (l1, r1, t1, b1), (l2, r2, t2, b2) = one["box"], other["box"]
-            area = max(min(r1, r2) - max(l1, l2), 0) * max(min(b1, b2) - max(t1, t2), 0)
-            smaller = min((r1 - l1) * (b1 - t1), (r2 - l2) * (b2 - t2))
-            assert area <= 0.15 * smaller, (one["text"], other["text"])
+    assert page.locator("figure").evaluate("it => getComputedStyle(it).breakInside") == "avoid"
+    font_px = "it => parseFloat(getComputedStyle(it).fontSize)"
+    title_px = page.locator("figcaption").evaluate(font_px)
+    assert title_px > page.locator("body").evaluate(font_px)
 
 
 def test_pointer_and_keys_reach_every_reason(page: Page) -> None:
@@ -135,9 +133,8 @@ def test_play_shows_holds_in_time_and_respects_reduced_motion(page: Page, motion
     status, hold = shown.locator("[role=status]"), shown.locator("[data-part=hold-0]")
     seen, dots = set(), 0
     while shown.locator(".playing").count():
-        page.clock.run_for(
-            100
-        )  # this adds to the time that passes anyway, which is longer on a slow machine
+        # This adds to the time that passes anyway, which is longer on a slow machine.
+        page.clock.run_for(100)
         text = status.inner_text()
         held = "28 bytes held by Nagle" in text
         # The reason is in the bar as soon as it is known.

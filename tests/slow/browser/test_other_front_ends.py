@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.slow.browser.test_in_the_browser import (
-    WAIT_MS,
+    IS_IN_VIEW,
     button,
-    keep,
     move_by_arrows,
     run,
     wait_for,
 )
-from tests.support.browser.jupyter import Jupyter, npm_package, run_notebook, write_notebook
+from tests.support.browser.jupyter import Jupyter, npm_package, run_notebook, tab_of, write_notebook
 from tests.support.lessons import BY_SLUG, cells
 
 from tcplab.course.predictions import NOBODY_ANSWERS
@@ -38,6 +37,7 @@ IMPORT = "from tcplab import widgets\n"
 CELLS = [IMPORT + "widgets.small_writes()"]
 PAGE = Path(__file__).parent / "widgets_of_vscode.html"
 LESSON = BY_SLUG["small-writes"]
+TALL = {"width": 1280, "height": 1600}
 #: The front ends of Jupyter's server, and the path under which each opens a notebook.
 OPENERS = {"lab": "doc/tree", "notebook": "notebooks"}
 
@@ -60,20 +60,14 @@ def page(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Page]:
     """Open a page of each front end, and run its cells."""
-    page = browser.new_page(viewport={"width": 1280, "height": 1600})
-    page.set_default_timeout(WAIT_MS)
-    try:
+    with tab_of(browser, f"front-end-{request.param}", viewport=TALL) as page:
         if request.param == "vscode":
             open_widgets_of_vscode(page, jupyter, tmp_path_factory, CELLS)
         else:
             run_notebook(page, jupyter, "widgets.ipynb", OPENERS[request.param])
         button(page.locator(".tcplab-panel"), "Run").wait_for()
         yield page
-    finally:
-        keep(page, f"front-end-{request.param}")
-        page.close()
-        if request.param != "vscode":
-            jupyter.end_kernel("widgets.ipynb")
+    jupyter.end_kernel("widgets.ipynb")
 
 
 def open_widgets_of_vscode(
@@ -125,39 +119,31 @@ def course(chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def test_guess_box_and_quiz_work_in_notebook_7(browser: Any, course: Jupyter) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 720})
-    page.set_default_timeout(WAIT_MS)
-    try:
+    with tab_of(browser, "quiz-notebook", viewport={"width": 1280, "height": 720}) as page:
         run_notebook(page, course, LESSON.name, OPENERS["notebook"])
-        for _ in range(2):
+        for guess in ("soon", "12", "skip"):
             box = page.wait_for_selector(".jp-Stdin-input:focus")
-            page.keyboard.type("skip\n")
+            assert box is not None
+            assert box.evaluate(IS_IN_VIEW)  # although Run All scrolls to the end of the notebook
+            page.keyboard.type(f"{guess}\n")
             box.wait_for_element_state("hidden")
         text = page.locator(".jp-RenderedMarkdown")
         right = text.get_by_text("✓ Right. Write, write, read.")
         assert not right.is_visible()
         text.get_by_text("write 4, write 100, read the reply").click()
         right.wait_for()
-        keep(page, "quiz-notebook")
-    finally:
-        page.close()
     stored = json.loads((course.lessons / "predictions.json").read_text())
-    assert stored["small-writes"] == {"default": None, "writev": None}
+    assert stored["small-writes"] == {"default": 12, "writev": None}
 
 
 def test_lesson_runs_with_the_widgets_of_vscode(
     browser: Any, course: Jupyter, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 1600})
-    page.set_default_timeout(WAIT_MS)
-    try:
+    with tab_of(browser, "lesson-vscode", viewport=TALL) as page:
         open_widgets_of_vscode(page, course, tmp_path_factory, cells(LESSON, "code"))
         page.locator("body[data-ran=all]").wait_for()
         assert not page.title().startswith("failed"), page.title()
         run(page.locator(".tcplab-panel"))
-        keep(page, "lesson-vscode")
-    finally:
-        page.close()
     (path,) = course.lessons.parent.rglob("predictions.json")
     stored = json.loads(path.read_text())
     assert set(stored["small-writes"].values()) == {None}

@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 from tests.support.commands import completed
-from tests.support.lessons import BY_SLUG
+from tests.support.lessons import BY_SLUG, cells
 from tests.support.nonempty import each
 
 from tcplab import Lab, experiments
@@ -20,24 +20,12 @@ from tcplab.capture import Sniffed
 
 LESSONS = [path for slug, path in BY_SLUG.items() if slug != "the-lab"]
 
-Sizes = Counter[tuple[str, int]]  # flags and payload of TCP segments
-
-
-def by_lesson(paths: list[Path]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("lesson", paths, ids=lambda path: path.stem)
-
-
-def cells(lesson: Path, *tags: str) -> list[Any]:
-    """Return the code cells with one of these tags."""
-    notebook = nbformat.read(lesson, as_version=4)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    return [cell for cell in code if {*tags} & {*cell.metadata.get("tags", ())}]
-
 
 def run_scapy_cells(lesson: Path) -> dict[str, Any]:
     """Run the cells that use scapy, with readable source as in IPython; return their namespace."""
     namespace = imports(lesson)
-    for cell in each(cells(lesson, "scapy")):
+    notebook = nbformat.read(lesson, as_version=4)
+    for cell in each(c for c in notebook.cells if "scapy" in c.metadata.get("tags", ())):
         name = f"<{lesson.stem}:{cell.id}>"
         linecache.cache[name] = (len(cell.source), None, cell.source.splitlines(True), name)
         exec(compile(cell.source, name, "exec"), namespace)
@@ -47,15 +35,10 @@ def run_scapy_cells(lesson: Path) -> dict[str, Any]:
 def imports(lesson: Path) -> dict[str, Any]:
     """Return the names that the cells of a lesson import."""
     namespace: dict[str, Any] = {}
-    for cell in nbformat.read(lesson, as_version=4).cells:
-        if cell.cell_type == "code":
-            tree = ast.parse(cell.source)
-            tree.body = [
-                statement
-                for statement in tree.body
-                if isinstance(statement, ast.Import | ast.ImportFrom)
-            ]
-            exec(compile(tree, lesson.name, "exec"), namespace)
+    for source in cells(lesson, "code"):
+        tree = ast.parse(source)
+        tree.body = [line for line in tree.body if isinstance(line, ast.Import | ast.ImportFrom)]
+        exec(compile(tree, lesson.name, "exec"), namespace)
     return namespace
 
 
@@ -84,7 +67,7 @@ def by_tshark(tshark: str, path: Path) -> Counter[int]:
 
 
 @pytest.mark.needs_lab
-@by_lesson(LESSONS)
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_scapys_segment_sizes_match_the_recorder_and_tshark(
     lesson: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tool: Any
 ) -> None:

@@ -38,8 +38,9 @@ def site() -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Any, site: str) -> Iterator[Any]:
-    with opened(browser, site, viewport={"width": 390, "height": 844}) as empty:
-        yield empty
+    with opened(browser, site, viewport={"width": 390, "height": 844}) as page:
+        page.goto(f"{site}/small-writes.html")
+        yield page
 
 
 def run(page: Any, **values: str) -> dict[str, str]:
@@ -60,15 +61,13 @@ def wait_ms(facts: dict[str, str]) -> float:
     return float(facts["wait"].removesuffix(" ms"))
 
 
-def test_the_first_result_needs_no_network_and_15_mb(page: Any, site: str) -> None:
+def test_the_first_result_needs_no_network_and_15_mb(page: Any) -> None:
     """`python -m bench.web` measures the time, whose goal is 15 s. A busy machine needs longer."""
-    page.goto(f"{site}/small-writes.html")
     assert first_result_s(page) < 120
     assert sum(path.stat().st_size for path in BUILT.iterdir()) <= 15_000_000
 
 
-def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any, site: str) -> None:
-    page.goto(f"{site}/small-writes.html")
+def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any) -> None:
     default = run(page, mode="default")
     assert default["segments"] == "2"
     assert default["sizes"] == "2 + 28"
@@ -98,8 +97,7 @@ def test_a_late_answer_does_not_count_for_the_next_request(page: Any, site: str)
     assert answers == ["no answer", "BEGIN writev 4 5 0 1500 8", "BEGIN writev 4 6 0 1500 8"]
 
 
-def test_counts_that_vary_are_shown_with_their_share(page: Any, site: str) -> None:
-    page.goto(f"{site}/small-writes.html")
+def test_counts_that_vary_are_shown_with_their_share(page: Any) -> None:
     typical = page.evaluate(
         """async () => {
             const { typical, share } = await import("./segments.mjs");
@@ -112,8 +110,7 @@ def test_counts_that_vary_are_shown_with_their_share(page: Any, site: str) -> No
     assert typical == [[2, 2], [4, 5, 6, 7], "2 in 4 of 8 messages", "2"]
 
 
-def test_the_drawing_shows_the_message_whose_wait_is_in_words(page: Any, site: str) -> None:
-    page.goto(f"{site}/small-writes.html")
+def test_the_drawing_shows_the_message_whose_wait_is_in_words(page: Any) -> None:
     facts = run(page, mode="default")
     rows = page.locator(".run-it-here tbody tr")
     sent = [row.split("\t")[2] for row in rows.filter(has_text="client → server").all_inner_texts()]
@@ -125,8 +122,7 @@ def test_the_drawing_shows_the_message_whose_wait_is_in_words(page: Any, site: s
     assert "the one with the median wait" in page.inner_text(".run-it-here .note")
 
 
-def test_a_message_too_long_for_the_guest_is_refused(page: Any, site: str) -> None:
-    page.goto(f"{site}/small-writes.html")
+def test_a_message_too_long_for_the_guest_is_refused(page: Any) -> None:
     page.locator("[name=writes]").fill("100")
     page.locator("[name=bytes]").fill("20000")
     page.locator(".run-it-here button").press("Enter")
@@ -134,8 +130,7 @@ def test_a_message_too_long_for_the_guest_is_refused(page: Any, site: str) -> No
     assert run(page, mode="no_delay", writes="100", bytes="1000")["sizes"]
 
 
-def test_the_box_links_its_licences_and_sources(page: Any, site: str) -> None:
-    page.goto(f"{site}/small-writes.html")
+def test_the_box_links_its_licences_and_sources(page: Any) -> None:
     links = page.locator(".run-it-here a")
     texts = [page.request.get(link.evaluate("link => link.href")).text() for link in links.all()]
     assert len(texts) == 2
@@ -171,8 +166,7 @@ def test_segments_follow_the_mtu(page: Any, site: str) -> None:
     assert run(page, mtu="576")["sizes"].startswith("524 + 524")
 
 
-def test_axe_finds_no_violations_in_the_box(page: Any, site: str, tmp_path: Path) -> None:
-    page.goto(f"{site}/small-writes.html")
+def test_axe_finds_no_violations_in_the_box(page: Any, tmp_path: Path) -> None:
     run(page, mode="default")
     assert not findings(page, fetch(tmp_path), ".run-it-here")
 

@@ -9,30 +9,21 @@ import sys
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any
 
 import pytest
+from tests.fast.widgets.test_demos import GOOD
 from tests.support.nonempty import each
 
 from tcplab import cli, demos, widgets
 from tcplab.demos import Demo
 from tcplab.widgets.spec import Job, load
 
-OWN: Final = """
-title = "Mine"
-lesson = "small-writes"
-panel = "small-writes"
-[[steps]]
-title = "One"
-ask = "How long?"
-explain = "Because."
-"""
-
 
 def test_demo_is_served_as_a_page_until_it_is_terminated(tmp_path: Path) -> None:
     """Use a lecturer's own demo, in a folder without lessons."""
     own = tmp_path / "mine.toml"
-    own.write_text(OWN)
+    own.write_text(GOOD)
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     environment = os.environ | {"CI": "1", "TMPDIR": str(temporary)}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 from pathlib import Path
 
 import nbformat
@@ -13,10 +16,28 @@ from tools import notebooks
 
 from tcplab import widgets
 from tcplab.experiments import diagnosis
+from tcplab.lab import program_path
 from tcplab.widgets.panel import Panel
-from tcplab.widgets.spec import load
+from tcplab.widgets.spec import PANELS, load
+
+#: The laboratory's own programs; all others carry out a measurement.
+LABORATORY = {"lab_exec", "lab_init", "wire", "capture"}
 
 pytestmark = [pytest.mark.needs_lab, pytest.mark.timeout(240)]
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_killed_program_is_reported_in_one_line(name: str, mark: str) -> None:
+    installed = program_path("tcpsource").parent.iterdir()
+    programs = {path.name[:15] for path in installed} - LABORATORY  # /proc cuts the names
+    values = {"client": "sleep 15"} if name == "real-programs" else {}
+    panel = Panel(load(name), **values).start()
+    while panel.phase == "running":
+        for pid in (pid for pid, program in processes_with(mark) if program in programs):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert (panel.phase, panel.runs) == ("failed", [])
+    assert re.fullmatch(r"(?!.*Traceback).+", panel.message)
 
 
 @pytest.mark.parametrize("name", ["congestion-window", "cork"])

@@ -14,9 +14,10 @@ import sys
 import tarfile
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
@@ -28,9 +29,11 @@ from tcplab import demos
 from tcplab.demos.page import write_page
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 START_S = 120.0
+WAIT_MS = 180_000
+ARTEFACTS = ROOT / "test-artifacts" / "browser"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 SETTINGS = {
@@ -190,6 +193,24 @@ def npm_package(name: str, directory: Path) -> Path:
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
         archive.extractall(directory)
     return directory / "package"
+
+
+def keep(target: Page | Locator, name: str) -> None:
+    """Save a picture for a person to look at."""
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    target.screenshot(path=ARTEFACTS / f"{name}.png")
+
+
+@contextmanager
+def tab_of(browser: Any, name: str, **settings: Any) -> Iterator[Page]:
+    """Open a tab; save a picture of what it shows at the end."""
+    tab = browser.new_page(**settings)
+    tab.set_default_timeout(WAIT_MS)
+    try:
+        yield tab
+    finally:
+        keep(tab, f"last-seen-{name}")
+        tab.close()
 
 
 def write_notebook(path: Path, lines: Iterable[str]) -> None:
