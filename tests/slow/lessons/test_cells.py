@@ -11,9 +11,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from tests.support.commands import completed
 from tests.support.lessons import BY_SLUG, cells
 from tests.support.nonempty import each
+from tests.support.wireshark import dissect
 
 from tcplab import Lab, experiments
 from tcplab.capture import Sniffed
@@ -60,18 +60,12 @@ def payload_bytes(packet: Any) -> int:
     return int(ip.len) - 4 * int(ip.ihl) - 4 * int(tcp.dataofs)
 
 
-def by_tshark(tshark: str, path: Path) -> Counter[int]:
-    command = [tshark, "-r", str(path), "-Y", "tcp", "-T", "fields", "-e", "tcp.len"]
-    done = completed(command, check=True)
-    return Counter(map(int, done.stdout.split()))
-
-
 @pytest.mark.needs_lab
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_scapys_segment_sizes_match_the_recorder_and_tshark(
     lesson: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tool: Any
 ) -> None:
-    tshark = tool("tshark")
+    tool("tshark")
     calls = []
 
     def beside_a_recorder(lines: Any, *, on_loopback: bool = False, **parameters: Any) -> Any:
@@ -83,7 +77,7 @@ def test_scapys_segment_sizes_match_the_recorder_and_tshark(
         rows = capture.segments[capture.segments["protocol"] == 6]
         recorded = Counter(map(int, rows["payload_bytes"]))
         assert capture.drops == 0
-        assert by_tshark(tshark, path) == recorded
+        assert Counter(dissect(path)["payload_bytes"].tolist()) == recorded
         packets = [part for part in parts(value) if not isinstance(part, Sniffed)]
         segments = [packet for packet in packets if "TCP" in packet]
         assert Counter(map(payload_bytes, segments)) <= recorded
