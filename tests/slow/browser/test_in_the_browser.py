@@ -324,7 +324,7 @@ def dark(page: Page) -> Iterator[None]:
 def test_axe_finds_no_violations_in_the_panels(page: Page, axe: str) -> None:
     assert findings(page, axe, ".tcplab-panel") == []
     ids = page.evaluate(
-        "[...document.querySelectorAll('.tcplab-panel[id], .tcplab-panel [id]')].map(({ id }) => id)"
+        "[...document.querySelectorAll('.tcplab-panel[id], .tcplab-panel [id]')].map(it => it.id)"
     )
     assert len({*ids}) == len(ids)
 
