@@ -151,6 +151,27 @@ def test_option_first_ends_the_recorder_with_the_command(tmp_path: Path) -> None
     assert time.monotonic() - begin < 4
 
 
+def test_hundred_children_with_ten_connections_each_are_told_apart(tmp_path: Path) -> None:
+    """There are more connections than the recorder may have descriptors."""
+    text = """
+    import os, socket
+    listener = socket.create_server(("127.0.0.1", 0), backlog=2000)
+    for child in range(100):
+        if os.fork() == 0:
+            for i in range(10):
+                with socket.create_connection(listener.getsockname()) as near:
+                    near.send(b"x" * (10 * child + i + 1))
+            os._exit(0)
+    for _ in range(100):
+        os.wait()
+    """
+    calls = [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text)]
+    completed(["sh", "-c", 'ulimit -n 200; exec "$0" "$@"', *calls], check=True)
+    sent = [one for one in read_calls(tmp_path / "log").sockets if write_sizes(one)]
+    assert sorted(map(write_sizes, sent)) == [[i + 1] for i in range(1000)]
+    assert len({one.pid for one in sent}) == 100
+
+
 def test_after_the_limit_calls_are_counted_and_no_longer_logged(tmp_path: Path) -> None:
     text = TALK + "\n    for _ in range(3000): near.send(b'12')\n"
     log = recorded(tmp_path / "log", *python(text, "127.0.0.1"), options=["--most", "50"])

@@ -131,22 +131,6 @@ FAULTS = {
         kind="limit",
         rtt_ms=40,
     ),
-    "nextcloud-a-connection-to-redis-for-each-request": Fault(
-        "https://github.com/nextcloud/server/pull/30959",
-        lambda _: run.redis(),
-        shell("for i in 1 2 3 4 5 6; do redis-cli -h server get key; done", "redis-cli"),
-        "new-connections",
-        kind="limit",
-        rtt_ms=40,
-    ),
-    "psqlpy-a-round-trip-per-row": Fault(
-        "https://github.com/psqlpy-python/psqlpy/issues/167",
-        lambda _: run.redis(),
-        shell("yes incr row | head -20 | redis-cli -h server", "redis-cli"),
-        "round-trips",
-        kind="limit",
-        rtt_ms=40,
-    ),
     "uhttpd-one-write-per-header-line": Fault(
         "https://github.com/openwrt/uhttpd/pull/34",
         lambda _: run.answers(
@@ -208,24 +192,8 @@ FAULTS = {
     ),
 }
 HEALTHY = {
-    "one write that exceeds a segment": Healthy(
-        lambda _: run.answers("k", until="payload"),
-        lambda _: run.sends(["x" * 4200 + "payload"], "k", 8080),
-    ),
     "two writes on a new connection for each request": Healthy(
         lambda _: run.http_server(protocol="HTTP/1.0"), lambda _: run.asks(6)
-    ),
-    "redis, one connection for all requests": Healthy(
-        lambda _: run.redis(),
-        shell("yes get key | head -6 | redis-cli -h server", "redis-cli"),
-        rtt_ms=40,
-        without="new-connections",
-    ),
-    "redis, all rows at once": Healthy(
-        lambda _: run.redis(),
-        shell("yes incr row | head -20 | redis-cli -h server --pipe", "redis-cli"),
-        rtt_ms=40,
-        without="round-trips",
     ),
     "redis, ten clients": Healthy(
         lambda _: run.redis(), words("redis-benchmark -h server -n 300 -c 10 -t get -q")
