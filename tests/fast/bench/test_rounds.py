@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
-from bench import peers, programs, rounds
+from bench import capture, goals, peers, programs, rounds
 from bench.__main__ import main
 from bench.peers import Setting
 from bench.rounds import DISTURBED, Measured, Rules, contest, summary
 
+from tcplab.errors import LabError
 from tcplab.lab import Loopback, Pair
 
 # ---- rounds ----
@@ -40,10 +43,35 @@ def test_disturbed_rounds_are_repeated_and_the_quietest_counts(
     }
 
 
+def test_entrants_take_turns_and_a_guest_that_fails_ends_only_its_part(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disturbed = SimpleNamespace(share=0.5)
+    monkeypatch.setattr(rounds, "Others", lambda: contextlib.nullcontext(disturbed))
+    order: list[str] = []
+
+    def run(name: str) -> Measured:
+        order.append(name)
+        if name == "guest":
+            raise LabError("no such option")
+        return Measured(1.0)
+
+    entrants = {name: functools.partial(run, name) for name in ("a", "guest", "b", "c")}
+    over = Rules(rounds=3, repeat_until=time.monotonic())  # so no round is repeated
+    samples = contest(entrants, over, "race", guests=["guest", "b"])
+    assert order == ["a", "guest", "b", "c", *"bca", *"cab"]
+    assert {name: len(taken) for name, taken in samples.items()} == {"a": 3, "b": 3, "c": 3}
+    assert "race: guest is out: no such option" in capsys.readouterr().err
+    with pytest.raises(LabError, match="no such option"):
+        contest(entrants, over)
+
+
 # ---- what the peers print ----
 
 IPERF3 = {"end": {"sum_received": {"bits_per_second": 8e9, "lost_percent": 1.5}}}
 NUTTCP = "megabytes=4739.4992 real_seconds=1.00 rate_Mbps=8000.0 tx_cpu=33 rx_cpu=66"
+SENT = "1015228426 bytes/sec"
+NETPERF_UDP = "LOCAL_SEND_THROUGHPUT=8121.83\nREMOTE_RECV_THROUGHPUT=8000.00"
 SOCKPERF = """sockperf: [Total Run] RunTime=1.000 sec; SentMessages=9; ReceivedMessages=9
 sockperf: [Valid Duration] RunTime=0.500 sec; SentMessages=50000; ReceivedMessages=50000"""
 
@@ -52,6 +80,13 @@ sockperf: [Valid Duration] RunTime=0.500 sec; SentMessages=50000; ReceivedMessag
     ("run", "text", "value"),
     [
         (lambda s: peers.iperf3_bulk(s, 1440), json.dumps(IPERF3), 8.0),
+        (lambda s: peers.nuttcp_bulk(s, 1440), NUTTCP, 8.0),
+        (lambda s: peers.netperf_bulk(s, 1440), "MIGRATED TCP\nTHROUGHPUT=8000.00\n", 8.0),
+        (lambda s: peers.qperf_exchange(s, 1, 1), "tcp_lat:\n    latency  =  5000 ns", 100_000),
+        (lambda s: peers.netperf_exchange(s, 30, 2), "TRANSACTION_RATE=100000.0", 100_000),
+        (lambda s: peers.iperf3_udp(s, 1440), json.dumps(IPERF3), 8.0),
+        (lambda s: peers.qperf_udp(s, 1440), f"send_bw = {SENT}\nrecv_bw = 1000000000", 8.0),
+        (lambda s: peers.netperf_udp(s, 1440), NETPERF_UDP, 8.0),
         (lambda s: peers.qperf_bulk(s, 1440), "tcp_bw:\n    bw  =  1000000000 bytes/sec", 8.0),
         (lambda s: peers.sockperf_exchange(s, 1, 1), SOCKPERF, 100_000),
         (lambda s: peers.nuttcp_udp(s, 1440), f"{NUTTCP} data_loss=1.50000", 8.0),
@@ -91,6 +126,22 @@ def test_a_goal_is_judged_round_by_round(ours: tuple[float, ...], verdict: str) 
     assert goal.verdict() == verdict
     alone = programs.judge("bulk", rows[:1], "tcplab", 1.0, None)
     assert (alone.verdict(), alone.measured()) == ("nothing to compare with", "–")
+
+
+@pytest.mark.parametrize(("count", "outside"), [(1, 0), (5, 0), (8, 0), (9, 1), (12, 2), (20, 5)])
+def test_median_interval_follows_the_binomial(count: int, outside: int) -> None:
+    """The expected ranks are those of the tables of the sign test."""
+    values = [float(number) for number in range(count)]
+    assert goals.median_interval(values) == (outside, count - 1 - outside)
+
+
+@pytest.mark.parametrize(("limit", "best"), [(220_000, 200_000), (2_000, 2_000), (1, 0)])
+def test_recorder_climbs_until_it_loses_twice(limit: int, best: int) -> None:
+    climber = capture.Climber("any", None, 5)  # type: ignore[arg-type]
+    while climber.stopped_by is None:
+        rate = capture.RATES[climber._step]
+        climber.learn(Measured(rate, more={"kept": float(rate <= limit)}))
+    assert (climber.best_pps, climber.stopped_by) == (best, "loss")
 
 
 # ---- all together ----

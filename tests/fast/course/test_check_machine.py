@@ -73,6 +73,8 @@ def test_complete_machine_prints_python_and_compiler(machine: Machine) -> None:
     ("venv", "compiler", "named", "debian", "fedora"),
     [
         (True, "", "a C compiler", "gcc libc6-dev", "gcc glibc-devel kernel-headers"),
+        (True, "exit 1", "<linux/tcp.h>", "libc6-dev", "glibc-devel kernel-headers"),
+        (False, "exit 0", "venv module", "python3-venv", "python3"),
         (
             False,
             "",
@@ -81,7 +83,7 @@ def test_complete_machine_prints_python_and_compiler(machine: Machine) -> None:
             "python3 gcc glibc-devel kernel-headers",
         ),
     ],
-    ids=["compiler", "both"],
+    ids=["compiler", "headers", "venv", "both"],
 )
 def test_missing_programs_are_named_with_their_package(
     machine: Machine, venv: bool, compiler: str, named: str, debian: str, fedora: str
@@ -112,8 +114,9 @@ def test_cc_of_the_environment_is_used_with_options(machine: Machine) -> None:
 
 
 def test_old_python_is_named_with_its_version(machine: Machine) -> None:
-    machine.python(version="3.10.4")
     machine.command("cc", "exit 0")
+    assert "there is no python3" in machine.check().stderr
+    machine.python(version="3.10.4")
     machine.command("apt-cache", 'test "$2" = python3.11-venv')
     ran = machine.check()
     assert "python3 is 3.10.4" in ran.stderr

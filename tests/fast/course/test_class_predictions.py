@@ -103,6 +103,7 @@ BAD: dict[str, str | bytes] = {
     "not an object": "[1, 2]",
     "cut": '{"small-writes": {"def',
     "measured is not an object": '{"small-writes": {"default": 1}, "measured": [1]}',
+    "no text": b"\xff\xfe\x00",
     "nested": "[" * 100_000,
     "large": " " * (1 << 20) + "{}",
 }

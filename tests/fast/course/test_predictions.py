@@ -21,6 +21,8 @@ def test_prediction_is_stored_before_the_measurement(tmp_path: Path) -> None:
     Predictions("small-writes", path).predict(default=1.5, writev="skip")
     assert json.loads(path.read_text()) == {"small-writes": {"default": 1.5, "writev": None}}
     assert [entry.name for entry in tmp_path.iterdir()] == ["predictions.json"]
+    Predictions("buffers", path).predict(granted_kib=100)
+    assert Predictions("small-writes", path).all() == {"default": 1.5, "writev": None}
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,18 @@ def test_verdict_compares_magnitudes(
     predictions.predict(default=predicted)
     (row,) = predictions.compare({"default": measured}).rows
     assert row["verdict"] == verdict
+
+
+def test_unattended_run_skips_and_shows_numbers_in_one_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NOBODY_ANSWERS, "1")
+    predictions = Predictions("small-writes", tmp_path / "p.json")
+    assert predictions.predict(default=65536, writev=None).rows[1]["value"] == "skipped"
+    measured = {"default": 0.05285, "writev": 1448.0, "far_default": 44.0}
+    table = predictions.compare(measured, {"default": 47.414})
+    rows = [re.split("  +", line.strip())[1:4] for line in table.text().splitlines()[2:]]
+    assert rows == [["65,536", "47.4", "0.0529"], ["skipped", "–", "1448"], ["skipped", "–", "44"]]
 
 
 def test_damaged_predictions_are_named_and_kept(tmp_path: Path) -> None:

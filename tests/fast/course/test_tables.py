@@ -44,13 +44,16 @@ def test_setting_that_is_the_same_in_all_rows_is_in_the_caption() -> None:
 
 
 def test_a_table_of_tuples() -> None:
-    table = Table.of(["ack", "ms"], [("delayed", 40.123), ("at once", 0.0513)])
+    table = Table.of(["ack", "ms"], [("delayed", 40.123), ("at once", 0.0513), ("never", 1e6)])
     assert [line.split()[-1] for line in str(table).splitlines()] == [
         "ms",
-        "------",
+        "---------",
         "40.1",
         "0.0513",
+        "1,000,000",
     ]
+    html = Table.of(["ack", ""], [(1, "again")])._repr_html_()
+    assert (html.count("<th "), html.count("</td>")) == (1, 3)
     assert str(Table.of(["ack"], [])).split() == ["ack", "-----"]
 
 
@@ -62,6 +65,7 @@ def test_thousands_are_alike_in_each_form_and_numbers_at_the_right() -> None:
     for shown in (str(table), table._repr_html_(), table._repr_markdown_()):
         assert re.findall(r"\d[\d,]+", shown) == ["1448", "65,160", "65,536", "1448"]
     assert table._repr_html_().count("text-align: right;") == 6
+    assert table._repr_markdown_().splitlines()[0].count("|") == 3
 
 
 def test_empty_columns_are_not_shown() -> None:
@@ -94,6 +98,7 @@ def test_narrow_tables_break_headings_then_are_transposed() -> None:
     ("value", "significant", "text"),
     [
         (1234.5, 3, "1230"),
+        (99.96, 3, "100"),
         (0.012345, 3, "0.0123"),
         (169_812, 2, "170,000"),
         (7, 2, "7"),

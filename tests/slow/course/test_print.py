@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from html import unescape
@@ -66,6 +67,16 @@ def test_hand_out_names_the_files_of_every_set() -> None:
         row = rf"`{source.name}.ipynb` \| ([^|]+) \|"
         (named,) = re.findall(row, text)
         assert sorted(re.findall(r"`([^`]+)`", named)) == sorted(files)
+
+
+def test_make_print_writes_a_pdf_of_each_page(tmp_path: Path) -> None:
+    """Use a course with one page, because each page starts a new Chromium."""
+    need_chromium()
+    for name in ("tools/make-print", "docs/handout.md"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
+    subprocess.run([sys.executable, tmp_path / "tools/make-print"], check=True)
+    assert 1 <= (tmp_path / "dist/print/handout.pdf").read_bytes().count(b"/Type /Page\n") <= 2
 
 
 def test_every_printed_page_fits_on_one_sheet(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 from tests.fast.course.test_packaging import PROGRAMS, PROJECT
 from tests.support.commands import completed
 from tests.support.needs import NO_REPOSITORY, need
+from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
 # The first test waits for the build, which compiles every program twice.
@@ -56,6 +58,30 @@ def test_two_builds_are_equal_byte_for_byte(built: dict[str, Path], tmp_path: Pa
     assert again.keys() == built.keys()
     for name, path in built.items():
         assert again[name].read_bytes() == path.read_bytes(), name
+
+
+def test_checksums_match_and_programs_name_no_build_directory(built: dict[str, Path]) -> None:
+    lines = [line.split("  ") for line in built["SHA256SUMS"].read_text().splitlines()]
+    assert {name for _digest, name in lines} == built.keys() - {"SHA256SUMS"}
+    for digest, name in lines:
+        assert hashlib.sha256(built[name].read_bytes()).hexdigest() == digest
+    with zipfile.ZipFile(of_kind(built, ".whl")) as wheel:
+        for name in each(name for name in wheel.namelist() if "/bin/" in name):
+            assert b"tcplab-release-" not in wheel.read(name), name
+
+
+def test_links_of_the_student_bundle_resolve_and_setup_is_executable(
+    built: dict[str, Path],
+) -> None:
+    with zipfile.ZipFile(of_kind(built, "-student.zip")) as zipped:
+        entries = {entry.filename.partition("/")[2]: entry for entry in zipped.infolist()}
+        assert entries["tools/setup"].external_attr >> 16 & 0o111
+        # Links in docs/book hold in the finished book, where these pages are one folder higher.
+        for page in each(name for name in entries if re.match(r"(?!docs/book/).*\.md$", name)):
+            text = zipped.read(entries[page]).decode()
+            for target in re.findall(r"\]\((?![a-z]+:)([^()#\s]+)", text):
+                linked = os.path.normpath(Path(page).parent / target)
+                assert any(name == linked or name.startswith(f"{linked}/") for name in entries)
 
 
 def test_student_bundle_has_no_solutions(built: dict[str, Path]) -> None:
