@@ -21,18 +21,6 @@ def test_windows_stay_within_the_model() -> None:
     assert grants[None].rcvbuf_end_bytes > grants[None].rcvbuf_bytes == 131_072
 
 
-def test_window_is_limited_by_its_scale_and_an_offer_is_kept() -> None:
-    order = buffers.measure_order()
-    assert [case.window_scale for case in order.variants] == [3, 7, 0, 3]
-    before, after, late, shrunk = order.variants
-    # The three buffers end with the same size, but setting one late leaves the window small.
-    assert late.rcvbuf_bytes == before.rcvbuf_bytes == after.rcvbuf_bytes
-    assert late.largest_window_bytes == 65_535 < before.largest_window_bytes
-    assert shrunk.largest_window_bytes > 30 * shrunk.rcvbuf_bytes
-    assert min(shrunk.retransmissions, shrunk.zero_windows) > 0
-    assert shrunk.mbit < late.mbit / 10
-
-
 def test_closed_window_is_probed_until_the_program_reads() -> None:
     result = buffers.measure_zero_window(pause_ms=1500)
     assert [event.event for event in result.variants] == [

@@ -21,14 +21,6 @@ def test_most_transfers_are_too_short_to_reach_the_rate() -> None:
             assert row["round_trips"] == row["model_round_trips"]
 
 
-def test_window_doubles_each_round_trip() -> None:
-    grown = short_transfer.measure(724_000)
-    assert [flight.segments for flight in grown.variants] == [10, 20, 40, 80, 160, 190]
-    windows = [sample["snd_cwnd"] for sample in grown.exchange.samples]
-    assert windows == sorted(windows)
-    assert {10, 20, 40, 80, 160} <= set(windows)
-
-
 def test_stalled_sender_does_not_split_a_flight() -> None:
     """In the second flight, of six segments, the sender pauses after two."""
     first = [data(number, 100 * number, 100) for number in range(3)]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.experiments import table, tcp_vs_udp, udp_batching, udp_receive_buffers
+from tcplab.experiments import table, tcp_vs_udp
 from tcplab.models import Encapsulation, goodput_mbyte_s
 
 
@@ -47,15 +47,6 @@ def test_both_tables_have_fifty_runs_beside_each_published_row(shown: tcp_vs_udp
     assert "Blocks of 300 bytes, 50 runs" in shown.spread_table(300).caption
 
 
-def test_tcp_to_localhost_needs_fewer_segments_and_is_faster(shown: tcp_vs_udp.TcpVsUdp) -> None:
-    bsd, local = (shown[server, "tcp", 1440] for server in ("bsd", "localhost"))
-    assert bsd.bytes_per_segment <= 1448
-    assert 2.5 * bsd.bytes_per_segment < local.bytes_per_segment <= 16_332
-    assert local.mb_per_s > 1.1 * bsd.mb_per_s
-    cpu_s = [sum(run.user_s + run.system_s for run in series.runs) for series in (bsd, local)]
-    assert cpu_s[0] > cpu_s[1]
-
-
 def test_no_wire_exceeds_its_rate(shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.TcpVsUdp) -> None:
     for tcp in (shown["sparc", "tcp", 1440], far["router", "tcp", 1440]):
         for run in each(tcp.runs):
@@ -64,29 +55,3 @@ def test_no_wire_exceeds_its_rate(shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.Tc
     assert most == pytest.approx(1.195, abs=0.001)
     text = tcp_vs_udp.PUBLISHED["sparc", "udp", 1440]
     assert text.mb_per_s > most > text.arrived_mb_per_s  # the published rate exceeds the wire's
-
-
-# ---- buffers, batches, memory --------------------------------------------------------------------
-
-
-def test_buffer_with_room_for_all_datagrams_loses_none() -> None:
-    buffers = udp_receive_buffers.measure(runs=5)
-    tiny, text, _larger, asked = buffers.variants
-    assert (text.granted_bytes, text.room_datagrams) == (65_536, 28)
-    rooms = [buffer.room_datagrams for buffer in buffers.variants]
-    assert rooms == sorted(rooms)
-    for buffer in each(buffers.variants):
-        # All losses happen at the buffer, which may also drop an end marker.
-        assert all(lost <= drops for lost, drops in zip(buffer.lost, buffer.drops, strict=True))
-    assert min(tiny.lost) > 1000 > max(text.lost) > min(text.lost) > 0
-    assert asked.room_datagrams > asked.sent == 3000
-    assert set(asked.lost) == {0}
-
-
-def test_batches_make_udp_as_fast_as_tcp() -> None:
-    batches = udp_batching.measure(runs=3)
-    udp, sender, both, tcp, _large = batches.variants
-    assert (udp.calls, sender.calls, both.calls) == (50_000, 1112, 1112)
-    assert min(both.mb_per_s) > 2 * max(udp.mb_per_s)
-    assert min(both.mb_per_s) > max(tcp.mb_per_s)
-    assert batches.times_plain("udp-gso-gro") > batches.times_plain("udp-gso") > 2

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.nonempty import each
 
 from tcplab import figures
-from tcplab.experiments import capture_loss, connection, table
-
-# ---- a connection of ten bytes ----
+from tcplab.experiments import connection, table
 
 
 def test_ten_bytes_take_ten_packets_and_three_round_trips() -> None:
@@ -36,16 +33,3 @@ def test_handshake_figure_describes_the_packets() -> None:
     assert "from the client: SYN seq 0, MSS 1460" in picture.parts["packet-0"]
     assert picture.table.text() == table(tour).text()
     assert picture.png()[:4] == b"\x89PNG"
-
-
-# ---- what scapy misses ----
-
-
-def test_scapy_loses_packets_that_come_fast_and_says_how_many() -> None:
-    loss = capture_loss.measure()
-    for run in each(loss.variants):
-        assert run.recorder_drops == 0
-        assert run.scapy_kept + run.scapy_drops == run.passed >= run.sent
-    assert loss[500].scapy_drops == loss[2000].scapy_drops == 0
-    assert 0 < loss[20_000].scapy_drops < loss[None].scapy_drops
-    assert loss[None].scapy_drops > 0.4 * loss[None].passed
