@@ -119,6 +119,7 @@ def test_the_checksum_is_that_of_the_program() -> None:
 
 def test_a_copy_does_not_overwrite(tmp_path: Path) -> None:
     path = diagnosis.copy("request", tmp_path)
+    assert "NOT JUDGED" in str(diagnosis.check(path))  # recordings do not judge a copy
     path.write_text("mine")
     assert diagnosis.copy("request", tmp_path) == path
     assert path.read_text() == "mine"

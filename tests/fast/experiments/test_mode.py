@@ -118,6 +118,9 @@ def test_without_namespaces_the_mode_is_loopback(monkeypatch: pytest.MonkeyPatch
     assert modes.mode() == "loopback"
     monkeypatch.setattr(modes, "_why_no_lab", lambda: None)
     assert modes.mode() == "live"
+    monkeypatch.setenv("TCPLAB_MODE", "fast")
+    with pytest.raises(ValueError, match="TCPLAB_MODE 'fast' is not known; use one of live, loop"):
+        measure()
 
 
 def test_plain_loopback_refuses_what_needs_a_wire(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +188,9 @@ def test_a_value_that_no_recording_can_hold_is_refused(value: Any) -> None:
     "coded",
     [
         {"$": "subprocess:Popen", "args": "true"},
+        {"$": "tcplab.lab:Lab"},
+        {"$": "tcplab.programs:read_log", "path": "x"},
+        {"$": "urllib.parse:DefragResult", "url": "", "fragment": ""},
         {"$": "tcplab.lab.lab:subprocess.Popen", "args": "true"},
         {"$": "tcplab.experiments:no such"},
         {"$": "code"},
@@ -195,13 +201,13 @@ def test_recording_that_names_no_data_class_is_refused(coded: Any) -> None:
         recordings.decode(coded)
 
 
-@pytest.mark.parametrize("damage", ["no archive", "{"])
+@pytest.mark.parametrize("damage", ["no archive", "{", "[]"])
 def test_a_damaged_recording_says_so(
     damage: str, monkeypatch: pytest.MonkeyPatch, recorded_here: Path
 ) -> None:
     record(monkeypatch, recorded_here)
     (file,) = recorded_here.iterdir()
-    if damage == "{":
+    if damage in ("{", "[]"):
         with zipfile.ZipFile(file) as archive:
             (member,) = archive.namelist()
         with zipfile.ZipFile(file, "w") as archive:

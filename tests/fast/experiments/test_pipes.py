@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.experiments import page_cache, pipes, table
+from tcplab.experiments import pipes, table
 from tcplab.models import chain_cost, goodput_mbyte_s
 
 PUBLISHED = {
@@ -63,14 +63,6 @@ def test_our_netcat_reads_eight_times_as_much_per_call() -> None:
     assert netcat == pytest.approx(131_072, rel=0.05)
     # Calls to recv(2) and send(2) are not counted.
     assert result["tcp-only"].bytes_per_read == [None, None]
-
-
-def test_a_file_goes_into_the_page_cache_as_it_is_read() -> None:
-    written, dropped, quarter, everything, again = page_cache.measure().variants
-    assert dropped.cached_share <= 0.05
-    assert 0.2 <= quarter.cached_share < 0.9
-    assert min(step.cached_share for step in (written, everything, again)) >= 0.95
-    assert (again.mb_per_s or 0) > 2 * (everything.mb_per_s or 0) > 0
 
 
 # ---- composed pipelines --------------------------------------------------------------------------

@@ -18,9 +18,12 @@ def leave_in_round(last: int, error: BaseException) -> Rounds:
     return rounds
 
 
-def test_interrupted_before_anything_was_measured() -> None:
+def test_interrupted_before_anything_was_measured(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt):
         leave_in_round(0, KeyboardInterrupt())
+    with pytest.raises(OSError, match="gone"):
+        leave_in_round(1, OSError("gone"))
+    assert capfd.readouterr() == ("", "")  # a bar is drawn only on a terminal
 
 
 def test_notebook_shows_the_rounds_while_they_run(tmp_path: Path) -> None:

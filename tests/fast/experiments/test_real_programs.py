@@ -35,17 +35,6 @@ def test_nginx_directives_decide_on_writes_and_segments() -> None:
     assert [run.case for run in nginx.variants if run.verdict == NAGLE] == ["sendfile"]
 
 
-def test_the_small_end_of_a_large_answer_waits_for_a_round_trip() -> None:
-    far = real_programs.measure_nginx(file_bytes=10_000, rtt_ms=20)
-    plain, undelayed, corked = (
-        far[case] for case in ("sendfile", "sendfile+nodelay", "sendfile+nopush")
-    )
-    assert plain.held_ms > 6 * 0.9 * 20
-    assert max(undelayed.held_ms, corked.held_ms) < plain.held_ms / 4
-    assert plain.answer()[1][0] == plain.answer()[0][0]  # the first segment is the header
-    assert [run.answer()[1].count(1448) for run in (plain, corked)] == [6, 7]
-
-
 def test_redis_pipelining_needs_fewer_round_trips() -> None:
     redis = real_programs.measure_redis()
     for run in each(redis.variants):

@@ -100,6 +100,12 @@ def test_one_measures_at_a_time_in_order_despite_kills(learners: list[Learner]) 
     assert next_line(fourth) == "measures"
 
 
+def test_nobody_waits_without_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TCPLAB_INSTRUMENT", raising=False)
+    with exclusive(lambda: pytest.fail("waits without a directory to lock")):
+        pass
+
+
 @pytest.mark.usefixtures("directory")
 def test_an_experiment_within_another_does_not_wait() -> None:
     waited: list[str] = []

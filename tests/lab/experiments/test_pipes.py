@@ -87,6 +87,16 @@ def test_failed_program_ends_the_chain_soon() -> None:
 # ---- files ---------------------------------------------------------------------------------------
 
 
+def test_file_goes_into_the_page_cache_step_by_step() -> None:
+    result = page_cache.measure(size_mb=16)
+    if "recorded" in result.provenance:
+        pytest.skip(NO_DISK)
+    written, dropped, quarter, everything, again = result.variants
+    assert dropped.cached_share <= 0.05
+    assert 0.2 <= quarter.cached_share <= 1
+    assert min(step.cached_share for step in (written, everything, again)) >= 0.95
+
+
 def test_without_a_disk_its_recording_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tcplab.experiments.files._ELSEWHERE", ())
     monkeypatch.setattr("tempfile.tempdir", "/dev/shm")

@@ -40,6 +40,9 @@ def test_every_row_is_measured_and_accounted_for() -> None:
             assert series.bytes_per_segment <= (16_332 if series.server == "localhost" else 1448)
             assert (run.lost, series.lost) == (None, [])
     origin = result.provenance
+    # In Snader's listings 2.18 and 2.19, udpsink.c asks for 5000 × 1440 bytes.
+    for asked in ("tcpsink -p 0 -b 32768", "udpsink -p 0 -b 7200000", "udpsource -p PORT -b auto"):
+        assert any(asked in command for command in origin["host_commands"])
     assert origin["count"]["sparc tcp 1440"] == 40
     assert origin["published_count"] == 5000
     assert origin["lo_mtu"] == {"bsd": 1500, "localhost": 16384}
