@@ -22,6 +22,8 @@ def test_records_are_counted_and_unbuffered_ones_kept() -> None:
     assert result.provenance["runs"] == 4
     variant = result["unbuffered", "delaying"]
     assert variant.segments_per_record == 1
+    assert records.model_per_s("unbuffered", "linux") is None
+    assert records.model_per_s("unbuffered", "delaying") == pytest.approx(45, rel=0.1)
     assert len(variant.send_ms()) == len(variant.timeline().segments) == 6
     with pytest.raises(ValueError, match="no segments were recorded"):
         result["batch", "linux"].timeline()
