@@ -90,11 +90,10 @@ def mixed(path: Path) -> None:
         MACS + b"\x88\x47" + bytes(40),
         MACS + b"\x00\x26" + bytes.fromhex("424203") + bytes(40),
         MACS + b"\x08\x00" + bytes(4),
-        talk().frames[0].data[:53],
     ]
     frames = [*talk().frames, *(Frame(data, 1_700_000_001 * 10**9) for data in others)]
     radio = [Frame(bytes(60), 1_700_000_002 * 10**9, interface=1)] * 4
-    radio.append(Frame(b"", interface=2))
+    radio += [Frame(b"", interface=2), Frame(talk().frames[0].data[:53], 0, 62)]
     parts = [forge.section_header(), *(forge.interface(link_type=link) for link in (1, 127, 101))]
     path.write_bytes(b"".join([*parts, *(forge.enhanced(f) for f in [*frames, *radio])]))
 
