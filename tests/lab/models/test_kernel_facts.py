@@ -31,6 +31,8 @@ from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import (
     Call,
+    Clock,
+    MessageCost,
     NetworkPath,
     Peer,
     Reason,
@@ -358,6 +360,31 @@ def _measure(lab: Lab, cost: Cost) -> Measured:
     return Measured(times, statistics.median(counts[WARM_UP:-1]))
 
 
+def predicted_cost(cost: Cost, rtt_ms: float, clock: Clock) -> MessageCost:
+    return message_cost(
+        cost.writes,
+        cost.option,
+        path=NetworkPath(rtt_ms=rtt_ms, clock=clock),
+        peer=Peer(quickack=cost.quickack),
+        warm_up=WARM_UP,
+        messages=MEASURED,
+    )
+
+
+#: The times in ms of the median messages on a quiet machine with a tick of 4 ms, in order of COSTS.
+_NEAR: Final = (44.0, 48.0, 0.1, 0.3, 0.1, 0.1, 0.1, 44.1, 0.1, 0.1, 0.1, 43.9, 0.1, 0.1)
+_FAR: Final = (127, 125.6, 81.8, 40.8, 40.1, 40.2, 40.3, 125, 40.4, 41.5, 41.3, 124, 41.2, 41.2)
+
+
+@pytest.mark.parametrize(("rtt_ms", "recorded_ms"), [(0, _NEAR), (40, _FAR)])
+def test_recorded_messages_took_the_predicted_time(
+    rtt_ms: int, recorded_ms: Sequence[float]
+) -> None:
+    for cost, ms in each(zip(COSTS, recorded_ms, strict=True)):
+        model_ms = predicted_cost(cost, rtt_ms, Clock(250)).ms_per_message
+        assert abs(ms - model_ms) <= max(5, 0.15 * ms), cost
+
+
 def test_cost_of_a_message_is_as_predicted() -> None:
     check_costs(rtt_ms=40)
 
@@ -366,14 +393,7 @@ def check_costs(rtt_ms: int) -> None:
     """Segments must be as predicted, and so must the times that a busy machine cannot change."""
     stalled_ms, prompt_ms = [], []
     for cost, measured in each(zip(COSTS, measure_costs(rtt_ms), strict=True)):
-        model = message_cost(
-            cost.writes,
-            cost.option,
-            path=NetworkPath(rtt_ms=rtt_ms, clock=CLOCK),
-            peer=Peer(quickack=cost.quickack),
-            warm_up=WARM_UP,
-            messages=MEASURED,
-        )
+        model = predicted_cost(cost, rtt_ms, CLOCK)
         # Without a delay, ACKs that come at once race with the writes.
         if rtt_ms or cost.quickack != "always":
             assert measured.segments == model.data_segments_per_message, (cost, measured)

@@ -17,8 +17,13 @@ from tcplab.programs import write_patterns, writepattern_peer
     ("arguments", "message"),
     [
         ([], "HOST"),
+        (["127.0.0.1"], "an argument is missing"),
         (["127.0.0.1", "write=1"], "'write=1' is not DELAY:CALL=VALUE"),
         (["127.0.0.1", "0:jump=1"], "'jump' is not one of write, more"),
+        (["127.0.0.1", "0:write=0"], "write: 0 is outside 1 to 1048576"),
+        (["127.0.0.1", "0:write=x"], "write: 'x' is not a whole number"),
+        (["127.0.0.1", "0:cork=2"], "cork: 2 is outside 0 to 1"),
+        (["--stagger", "-1", "127.0.0.1", "0:write=1"], "-1 is outside"),
         (["127.0.0.1", "0:write=1,2"], "write: too many values"),
         (["127.0.0.1", "0:writev=1048576,1"], "writev: 1048577 bytes are more than 1048576"),
         (["127.0.0.1", "60000001:write=1"], "delay: 60000001 is outside"),

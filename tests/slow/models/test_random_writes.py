@@ -1,0 +1,49 @@
+"""Compare random writes on the kernel with the model; see docs/accuracy.md."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from tests.support.models.playground import kernel_clock
+from tests.support.models.random_writes import (
+    MIXED_LATE_MS,
+    OPTIONS,
+    misses,
+    mixed,
+    patterns,
+    report,
+    shares,
+    trials,
+)
+
+from tcplab.models import Reason
+
+pytestmark = [pytest.mark.needs_lab, pytest.mark.timeout(300)]
+
+
+def test_model_predicts_at_least_94_percent_of_random_writes() -> None:
+    """The bounds are wide, since calls and ACKs may coincide more often than on average."""
+    made = patterns(100, 1)
+    assert made == patterns(100, 1) != patterns(100, 2)
+    assert {pattern.option for pattern in made} == set(OPTIONS)
+    results = list(trials(made))
+    details = "\n".join([report(results), *map(str, misses(results))])
+    reached = shares(results)
+    assert reached["outright"] >= 94, details
+    assert reached["within"] >= 97, details
+
+
+def test_segments_of_mixtures_leave_at_the_predicted_times() -> None:
+    """Most times are within 15 % of a segment's waiting time, or within 5 ms and a tick."""
+    results = list(trials(mixed(80, 2), MIXED_LATE_MS))
+    assert shares(results)["outright"] >= 97, "\n".join(map(str, misses(results)))
+    off = []
+    for trial in (t for t in results if t.is_settled and t.outright and not t.is_disturbed):
+        new = [s for s in trial.stated[0].data if s.reason != Reason.RETRANSMISSION]
+        for real, model in zip(trial.played.data, new, strict=True):
+            allowed_ms = max(5 + kernel_clock().tick_ms, 0.15 * model.waited_ms)
+            off.append(abs(real.time_ms - trial.played.established_ms - model.time_ms) / allowed_ms)
+    # One disturbed moment of the machine delays many segments, so the share is what counts.
+    assert sum(miss <= 1 for miss in off) >= 0.9 * len(off)
+    assert statistics.median(off) < 0.3
