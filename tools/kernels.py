@@ -270,18 +270,10 @@ def granted(option: int, size: int) -> str:
         return str(one.getsockopt(socket.SOL_SOCKET, option))
 
 
-FACTS["getsockopt() after SO_RCVBUF 65536"] = (
-    BUFFERS,
-    "",
-    lambda: granted(socket.SO_RCVBUF, 65536),
-)
-FACTS["getsockopt() after SO_SNDBUF 65536"] = (
-    BUFFERS,
-    "",
-    lambda: granted(socket.SO_SNDBUF, 65536),
-)
-FACTS["the minimum SO_RCVBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_RCVBUF, 1))
-FACTS["the minimum SO_SNDBUF (bytes)"] = (BUFFERS, "", lambda: granted(socket.SO_SNDBUF, 1))
+for size, rule in ((65536, "getsockopt() after {} 65536"), (1, "the minimum {} (bytes)")):
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        name = "SO_RCVBUF" if option == socket.SO_RCVBUF else "SO_SNDBUF"
+        FACTS[rule.format(name)] = (BUFFERS, "", partial(granted, option, size))
 
 
 @fact(

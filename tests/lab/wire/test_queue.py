@@ -80,16 +80,6 @@ def steady(
     return [(10**9 + int(1000 * every_us * number), head, length) for number in range(count)]
 
 
-def test_tail_drop_drops_what_finds_the_queue_full(run: Run) -> None:
-    burst = [(10**9, BUSY, FULL)] * 50
-    outcome = run(burst, queue_packets=20)
-    assert sorted(outcome.left_ns) == list(range(21))  # the first is being sent
-    assert [outcome.waited_ns(number) for number in range(21)] == [
-        TX_NS * (number + 1) for number in range(21)
-    ]
-    assert outcome.dropped == (29, 0)
-
-
 @pytest.mark.parametrize(
     ("settings", "target_ns", "interval_ns"),
     [({}, 5 * MS, 100 * MS), ({"target_ns": 3 * MS, "interval_ns": 50 * MS}, 3 * MS, 50 * MS)],
@@ -143,14 +133,6 @@ def test_fq_codel_shares_bytes_and_lets_the_quiet_flow_pass(run: Run) -> None:
         for head in {head for _at, head, _length in loads}
     ]
     assert max(bytes_left) < 1.05 * min(bytes_left)
-
-
-def test_full_fq_codel_drops_from_the_longest_queue(run: Run) -> None:
-    outcome = run(
-        [*steady(500, 1), *steady(20_000, 1, OTHER, 100)], aqm="fq_codel", queue_packets=9
-    )
-    assert outcome.dropped[0] > 100
-    assert set(outcome.of(OTHER)) <= set(outcome.left_ns)
 
 
 def test_pie_keeps_the_delay_near_its_target(run: Run) -> None:

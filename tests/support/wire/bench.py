@@ -56,6 +56,7 @@ class End:
         self.name = name
         self._socket = lab.client.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
         self._socket.bind((name, ETH_P_ALL))
 
@@ -64,29 +65,21 @@ class End:
             self._socket.send(frame)
 
     def receive(self, count: int, seconds: float = 10.0) -> list[bytes]:
-        """Return the next `count` frames, or fewer if they do not arrive in time."""
+        """Return the next `count` frames, or fewer if they do not arrive in time.
+
+        The kernel delivers VLAN tags separately; they are put back into the frames.
+        """
         frames: list[bytes] = []
         deadline = time.monotonic() + seconds
         while len(frames) < count:
             left = max(0.0, deadline - time.monotonic())
             if not select.select([self._socket], [], [], left)[0]:
                 break
-            frames.append(self._socket.recv(1 << 17))
-        return frames
-
-    def receive_tagged(self, count: int, seconds: float = 10.0) -> list[bytes]:
-        """Return the next frames with their VLAN tags, which the kernel delivers separately."""
-        frames: list[bytes] = []
-        self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-        while len(frames) < count:
-            if not select.select([self._socket], [], [], seconds)[0]:
-                break
             frame, control, *_ = self._socket.recvmsg(1 << 17, 256)
             status, *_, tag, kind = struct.unpack("IIIHHHH", control[0][2])
             if status & TP_STATUS_VLAN_VALID:
                 frame = frame[:12] + struct.pack(">HH", kind, tag) + frame[12:]
             frames.append(frame)
-        self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 0)
         return frames
 
     def close(self) -> None:
