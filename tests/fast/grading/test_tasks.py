@@ -15,6 +15,7 @@ import nbformat
 import numpy as np
 import pytest
 from tests.support.grading.sets import EXAMPLE, NAMES, files_of
+from tests.support.grading.tiny import release_by_hand
 from tests.support.lessons import BY_SLUG
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
@@ -22,7 +23,7 @@ from tests.support.paths import ROOT
 from tcplab.errors import ParameterError
 from tcplab.grading import Verdict, open_assignment
 from tcplab.grading.assignment import Task, load_module
-from tcplab.grading.release import SOLUTION, released_files, strip_solution
+from tcplab.grading.release import strip_solution
 from tcplab.grading.submission import Submission
 from tcplab.grading.trial import Trial
 from tcplab.programs.pair import last_object
@@ -245,26 +246,20 @@ def test_lesson_links_to_its_set(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_exercise_is_its_solution_without_the_answers(name: str) -> None:
+def test_exercise_is_its_solution_without_the_answers(name: str, tmp_path: Path) -> None:
     """If this fails, a solution was changed without running `make exercises`.
 
     tests/slow/grading/test_exercises.py lets nbgrader make the exercises.
     """
-    source, exercise = ROOT / "solutions" / name, ROOT / "exercises" / name
-    released = released_files(source)
-    handed_out, ours = files_of(exercise), files_of(source)
-    expected = {path: data for path, data in ours.items() if not path.startswith("hidden/")}
-    expected |= released
-    assert handed_out.keys() == expected.keys()
-    for path in handed_out.keys() - {f"{name}.ipynb"}:
-        assert handed_out[path] == expected[path], path
-    solved, given = (
-        json.loads((folder / f"{name}.ipynb").read_text())["cells"] for folder in (source, exercise)
+    release_by_hand(ROOT / "solutions" / name, tmp_path / name)
+    expected, handed_out = (files_of(top / name) for top in (tmp_path, ROOT / "exercises"))
+    by_hand, given = (
+        [
+            (cell["id"], "".join(cell["source"]).strip())
+            for cell in json.loads(files.pop(f"{name}.ipynb"))["cells"]
+        ]
+        for files in (expected, handed_out)
     )
-    for cell in solved:
-        text = SOLUTION.sub("# Your lines go here.\n", "".join(cell["source"]))
-        text = re.sub(r"=== BEGIN MARK SCHEME ===.*?=== END MARK SCHEME ===", "", text, flags=re.S)
-        cell["source"] = text.strip()
-    assert [(cell["id"], cell["source"]) for cell in solved] == [
-        (cell["id"], "".join(cell["source"]).strip()) for cell in given
-    ]
+    assert by_hand == given
+    assert handed_out.keys() == expected.keys()
+    assert [path for path in expected if expected[path] != handed_out[path]] == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from tests.support.grading.damaged import DAMAGES, Notebook, changed
-from tests.support.grading.fixtures import Tiny, gradebook, grades
+from tests.support.grading.fixtures import Tiny, gradebook, grades, refused
 from tests.support.grading.hostile import ATTACKS
 from tests.support.nonempty import each
 
@@ -265,10 +265,7 @@ def test_usage_errors_take_one_line(
         (["new-assignment", "a/b", "--course", str(tmp_path)], "name 'a/b' must be letters"),
         (["try-assignment", "no-such-set", "--course", str(course)], "no such file"),
     ):
-        assert main(arguments) == 2, arguments
-        errors = capsys.readouterr().err
-        assert complaint in errors
-        assert errors.count("\n") == 1, errors
+        assert complaint in refused(arguments, capsys)
 
 
 def test_grading_refuses_without_a_sandbox_and_says_why(
@@ -290,11 +287,9 @@ def test_grading_refuses_without_a_compiler_and_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tcplab.grading.sandbox._environment", lambda _extra: {"PATH": "/nowhere"})
-    assert main(["grade", "tiny", "--course", str(course), *options]) == 1
-    errors = capsys.readouterr().err
+    errors = refused(["grade", "tiny", "--course", str(course), *options], capsys, 1)
     assert "no C program can be built in the sandbox (" in errors
     assert "apt install gcc libc6-dev" in errors
-    assert errors.count("\n") == 1
 
 
 def test_unsafe_grading_is_stated_in_the_feedback(copied: Path) -> None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.browser.jupyter import Jupyter, keep, tab_of
-from tests.support.grading.fixtures import gradebook, solve
+from tests.support.grading.fixtures import gradebook
+from tests.support.grading.homework import hand_in, write
 from tests.support.lifetime import until
 from tests.support.paths import ROOT
 
@@ -52,7 +53,8 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(
             ROOT / "exercises" / "small-writes", course / "submitted" / student / "small-writes"
         )
-    solve(source, course / "submitted" / "ada" / "small-writes", ANSWER)
+    work = hand_in(source, "reference")
+    write(course / "submitted" / "ada" / "small-writes", work, ANSWER)
     run = grade("small-writes", course=course, jobs=2)
     assert (run.failed, sorted(run.graded)) == ({}, ["ada", "bob"])
     assert mark(course) == (None, None, True)

@@ -22,12 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import nbformat
 import pytest
 from tests.support.grading.damaged import DAMAGES, notebook_of
 from tests.support.grading.fixtures import typed
 from tests.support.grading.guide import words
-from tests.support.grading.homework import HandIn, hand_ins
+from tests.support.grading.homework import hand_ins, write
 from tests.support.grading.hostile import ATTACKS
 from tests.support.paths import ROOT
 
@@ -175,7 +174,7 @@ def work(course: Course, name: str) -> dict[str, Expected]:
     for learner, kind in zip(course.learners, itertools.cycle(KINDS), strict=False):
         folder = course.homes / learner / name
         hand_in = next(honest) if kind == "honest" else hand_ins(source, 1)[0]
-        write(folder, hand_in)
+        write(folder, hand_in, "Since the first segment was not acknowledged, the second waited.")
         mark = Expected(hand_in.score)
         if kind == "damaged":
             damage = DAMAGES[next(damages)]
@@ -190,20 +189,6 @@ def work(course: Course, name: str) -> dict[str, Expected]:
             mark = Expected(hand_in.score - trial.points["q1"], (), flags)
         expected[learner] = mark
     return expected
-
-
-def write(folder: Path, hand_in: HandIn) -> None:
-    """Write the learner's answers, programs and texts."""
-    path = folder / f"{folder.name}.ipynb"
-    notebook = nbformat.read(path, as_version=4)
-    for cell in notebook.cells:
-        name = cell.metadata.get("nbgrader", {}).get("grade_id")
-        cell.source = hand_in.cells.get(name, cell.source)
-        if cell.id.endswith("-answer") and cell.cell_type == "markdown" and hand_in.cells:
-            cell.source = "Since the first segment was not acknowledged, the second had to wait."
-    nbformat.write(notebook, path)
-    for file, text in hand_in.files.items():
-        (folder / file).write_text(text)
 
 
 def hand_in_all(course: Course, name: str, learners: list[str]) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 from tests.support.commands import completed
+from tests.support.grading.homework import hand_in, write
 from tests.support.grading.tiny import release_by_hand, write_tiny
 from tests.support.paths import ROOT
 
+from tcplab.cli import main
 from tcplab.grading.apart import apart
 from tcplab.grading.checks import score
 from tcplab.grading.course import configure, load_course
@@ -39,25 +41,8 @@ class Tiny:
         """Copy the exercise, solved or as handed out, into folder/tiny."""
         submission = shutil.copytree(self.exercise, folder / "tiny")
         if solved:
-            solve(self.source, submission, "Because two plus two is four.")
+            write(submission, hand_in(self.source, "reference"), "Because two plus two is four.")
         return submission
-
-
-def solve(source: Path, submission: Path, text: str) -> None:
-    """Put the solution into a copy of the exercise, with a text as its written answer."""
-    import nbformat
-
-    path = submission / f"{source.name}.ipynb"
-    answers = {cell.id: cell.source for cell in nbformat.read(source / path.name, 4).cells}
-    notebook = nbformat.read(path, 4)
-    for cell in notebook.cells:
-        if cell.metadata.get("nbgrader", {}).get("solution"):
-            cell.source = answers[cell.id]
-        elif "Write your answer here" in cell.source:
-            cell.source = text
-    nbformat.write(notebook, path)
-    for program in (source / "hidden").glob("*.c"):
-        shutil.copy(program, submission)
 
 
 def judge_submission(
@@ -172,6 +157,14 @@ def gradebook(course: Path) -> Any:
 
     _, folders = load_course(course)
     return Gradebook(folders.db_url, folders.course_id)
+
+
+def refused(arguments: Sequence[str], capsys: pytest.CaptureFixture[str], status: int = 2) -> str:
+    """Run a command of tcplab that must fail; return its error, which must be one line."""
+    assert main([*arguments]) == status, arguments
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1, error
+    return error
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -53,3 +53,17 @@ def hand_ins(source: Path, count: int) -> list[HandIn]:
         mistake = mistakes[(2 * turn + kind // 2) % len(mistakes)]
         submissions.append([right, mistake, HandIn("untouched", 0.0, {}, {}), mistake][kind])
     return submissions
+
+
+def write(folder: Path, work: HandIn, text: str) -> None:
+    """Write the answers and programs into a copy of the exercise, and a text for each task."""
+    path = folder / f"{folder.name}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        cell.source = work.cells.get(name, cell.source)
+        if cell.id.endswith("-answer") and cell.cell_type == "markdown" and work.cells:
+            cell.source = text
+    nbformat.write(notebook, path)
+    for file, program in work.files.items():
+        (folder / file).write_text(program)

@@ -13,6 +13,7 @@ from typing import Any
 
 import nbformat
 from nbformat import v4
+from tests.support.grading.sets import BY_PRODUCTS
 
 from tcplab.grading.release import SOLUTION, released_files
 
@@ -138,13 +139,12 @@ def write_tiny(folder: Path) -> None:
 
 
 def release_by_hand(source: Path, exercise: Path) -> None:
-    """Release the assignment as nbgrader would, but in a millisecond."""
-    exercise.mkdir(parents=True)
-    shutil.copy(source / "task.py", exercise)
+    """Release an assignment as nbgrader would, but in a millisecond."""
+    shutil.copytree(source, exercise, ignore=shutil.ignore_patterns("hidden", *BY_PRODUCTS))
     for name, data in released_files(source).items():
         (exercise / name).write_bytes(data)
-    notebook = nbformat.read(source / "tiny.ipynb", as_version=4)
+    notebook = nbformat.read(source / f"{source.name}.ipynb", as_version=4)
     for made in notebook.cells:
-        made.source = SOLUTION.sub("# Your lines go here.", made.source)
-        made.source = re.sub(r"=== BEGIN.*END MARK SCHEME ===", "", made.source, flags=re.S)
-    nbformat.write(notebook, exercise / "tiny.ipynb")
+        text = SOLUTION.sub("# Your lines go here.\n", made.source)
+        made.source = re.sub(r"=== BEGIN.*END MARK SCHEME ===", "", text, flags=re.S).strip()
+    nbformat.write(notebook, exercise / f"{source.name}.ipynb")
