@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.timeline.made_up import (
     ack,
@@ -65,16 +65,8 @@ def _event(call: Call) -> str:
     return call.kind
 
 
-#: Calls with a burst that the kernel defers for 0.9 ms, a wait as short as those of ACK clocking.
-SHORT_DEFERRAL = [
-    Call("write", size, (0.013, 1.03)[i % 2])
-    for i, size in enumerate((1, 1, 1448, 1448, 2896, 2896, 1448))
-]
-
-
 @settings(max_examples=150, database=None)
 @given(calls)
-@example(SHORT_DEFERRAL)
 def test_the_timeline_finds_the_reasons_of_the_model(schedule: list[Call]) -> None:
     if not any(call.kind in ("write", "more") for call in schedule):
         return
