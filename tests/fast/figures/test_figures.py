@@ -263,15 +263,8 @@ def test_styles_differ_in_more_than_colour() -> None:
 
 
 def test_text_has_contrast() -> None:
-    for colour in (
-        style.ORANGE,
-        style.GREEN,
-        style.BLUE,
-        style.VERMILION,
-        style.PURPLE,
-        style.GREY,
-    ):
-        ink = style.ink(colour)
+    for name in ("ORANGE", "GREEN", "BLUE", "VERMILION", "PURPLE", "GREY"):
+        ink = style.ink(getattr(style, name))
         channels = [int(ink[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

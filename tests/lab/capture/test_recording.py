@@ -61,6 +61,12 @@ def opened(stream: IO[Any] | None) -> IO[Any]:
     return stream
 
 
+def recording(lab: Lab) -> subprocess.Popen[bytes]:
+    """Start the recorder's program on the client, with a pipe for each of its streams."""
+    pipes: dict[str, Any] = dict.fromkeys(["stdin", "stdout", "stderr"], subprocess.PIPE)
+    return lab.client.start(["capture", "eth0"], privileged=True, text=False, **pipes)
+
+
 # ---- nothing is missing ----
 
 
@@ -318,14 +324,7 @@ def test_the_recorder_takes_one_interface(lab: Lab, arguments: list[str], messag
 
 def test_a_full_disk_during_the_recording_is_reported(lab: Lab) -> None:
     """Use a pipe that loses its reader, because with /dev/full even the first write would fail."""
-    recorder = lab.client.start(
-        ["capture", "eth0"],
-        privileged=True,
-        text=False,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    recorder = recording(lab)
     opened(recorder.stderr).readline()
     opened(recorder.stdout).close()
     send(lab.client, 10)

@@ -241,7 +241,7 @@ HEALTHY = {
 }
 
 
-#: Long cases that repeat a statement of others. tests/slow/explain/test_waits.py tries them.
+#: Long cases that repeat a statement of others. tests/slow/explain tries them.
 SLOW = (
     "a first answer that never comes to a client that polls",
     "a banner that never comes",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.lab.capture.test_recording import opened, send
+from tests.lab.capture.test_recording import opened, recording, send
 from tests.support.commands import completed
 from tests.support.wire.bench import Bench
 from tests.support.wire.frames import numbered
@@ -21,14 +21,7 @@ pytestmark = pytest.mark.needs_lab
 
 def test_tshark_reads_a_recording_while_it_runs(lab: Lab, tool: Callable[[str], str]) -> None:
     tshark = tool("tshark")
-    recorder = lab.client.start(
-        ["capture", "eth0"],
-        privileged=True,
-        text=False,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    recorder = recording(lab)
     assert "listening" in json.loads(opened(recorder.stderr).readline())
     reader = subprocess.Popen(
         [

@@ -1,4 +1,7 @@
-"""Test verdicts on faults and healthy configurations of real servers and clients, as installed."""
+"""Test verdicts on faults and healthy configurations of real servers and clients, as installed.
+
+The cases of tests/lab/explain/test_waits.py that repeat a statement are tried, too.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.lab.explain import test_waits as waits
 from tests.support.explain import programs as run
 from tests.support.explain.cases import NAGLE, URL, Fault, Healthy, check
 from tests.support.needs import need
@@ -140,13 +144,6 @@ FAULTS = {
         NAGLE,
         side="server",
     ),
-    "rocket-a-request-that-exceeds-its-buffer": Fault(
-        "https://github.com/rwf2/Rocket/issues/2062",
-        lambda _: run.answers("k", until="payload"),
-        lambda _: run.sends(["x" * 4096, "x" * 104 + "payload"], "k", 8080),
-        NAGLE,
-        side="client",
-    ),
     "lightway-both-buffers-of-fixed-size": Fault(
         "https://github.com/expressvpn/lightway/pull/437",
         lambda _: run.sink(rcvbuf=65536),
@@ -192,9 +189,6 @@ FAULTS = {
     ),
 }
 HEALTHY = {
-    "two writes on a new connection for each request": Healthy(
-        lambda _: run.http_server(protocol="HTTP/1.0"), lambda _: run.asks(6)
-    ),
     "redis, ten clients": Healthy(
         lambda _: run.redis(), words("redis-benchmark -h server -n 300 -c 10 -t get -q")
     ),
@@ -295,6 +289,11 @@ HEALTHY = {
     "redis, one command": Healthy(lambda _: run.redis(), words("redis-cli -h server ping")),
     "mosquitto, QoS 0": Healthy(run.mosquitto, lambda _: run.publishes(10)),
 }
+
+
+@pytest.mark.parametrize("name", waits.SLOW)
+def test_slow_case_gets_its_verdict(name: str, tmp_path: Path) -> None:
+    check((waits.FAULTS | waits.HEALTHY)[name], tmp_path)
 
 
 @pytest.mark.parametrize("name", FAULTS)

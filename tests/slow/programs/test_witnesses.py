@@ -1,4 +1,4 @@
-"""Other programs confirm the counts: strace, tshark, nc, iperf3."""
+"""strace and tshark confirm the counts of the programs."""
 
 from __future__ import annotations
 

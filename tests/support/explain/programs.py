@@ -75,13 +75,13 @@ def asks(count: int) -> list[str]:
 # ---- servers -------------------------------------------------------------------------------------
 
 
-def http_server(wbufsize: int = 0, protocol: str = "HTTP/1.1") -> list[str]:
+def http_server(wbufsize: int = 0) -> list[str]:
     """Return Python's http.server, which writes headers and body separately if wbufsize is 0."""
     return python(
         """
         import http.server, sys
         class Handler(http.server.BaseHTTPRequestHandler):
-            wbufsize, protocol_version = int(sys.argv[1]), sys.argv[2]
+            wbufsize, protocol_version = int(sys.argv[1]), "HTTP/1.1"
             def do_GET(self):
                 self.send_response(200)
                 self.send_header("Content-Length", "200")
@@ -91,7 +91,6 @@ def http_server(wbufsize: int = 0, protocol: str = "HTTP/1.1") -> list[str]:
         http.server.ThreadingHTTPServer(("", 8080), Handler).serve_forever()
         """,
         wbufsize,
-        protocol,
     )
 
 
