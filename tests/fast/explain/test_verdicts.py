@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.timeline.made_up import ack, capture, data, explain_evidence, handshake, ns
+from tests.support.timeline.made_up import ack, capture, data, explain_evidence, handshake, ns, row
 
-from tcplab.explain.joining import Conversation, _given_up_ns, _is_spare
+from tcplab.explain.joining import Conversation, _explained, _given_up_ns, _is_spare
+from tcplab.explain.recording import Recorded
 from tcplab.explain.verdict import findings
 from tcplab.programs import Event, SocketCalls
-from tcplab.programs.calls import Call
-from tcplab.segments import SegmentArray
+from tcplab.programs.calls import Call, CallLog
+from tcplab.segments import ACK, FIN, SegmentArray
 
 CLIENT, SERVER = ("10.0.0.1", 40_000), ("10.0.0.2", 5001)
 
@@ -84,6 +85,16 @@ def test_a_client_that_polls_waits_for_a_silent_server(
     assert _given_up_ns(socket(*calls), ns(2500), is_silent=True) == expected
     if all(name != "read" for _time, name in calls):
         assert _given_up_ns(socket(*calls), ns(2500), is_silent=False) is None
+
+
+def test_a_client_that_ends_without_a_call_waits_until_its_fin() -> None:
+    asking = CallLog([socket((0, "write"), (1, "read"))])
+    recorded = Recorded(asking, None, None, None, (ns(0), ns(2500)))
+    for is_client, until_ms in ((True, 900), (False, 2500)):
+        fin = row(900, is_client, flags=ACK | FIN)
+        rows = capture([*handshake(), data(0, 0, 3), ack(1, 3, payload_bytes=2), fin])
+        explained = _explained(recorded, (CLIENT, SERVER), rows, None, 0)
+        assert explained.given_up_ns == ns(until_ms)
 
 
 def test_the_time_until_a_banner_that_never_comes_is_the_servers() -> None:
