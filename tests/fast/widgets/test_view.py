@@ -16,6 +16,7 @@ from tests.support.figures.readable import assert_readable
 
 from tcplab import demos, figures, widgets
 from tcplab.demos.view import DemoView
+from tcplab.timeline import Reason
 from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets import job, words
 from tcplab.widgets.panel import Panel
@@ -129,8 +130,10 @@ def test_model_waits_for_an_answer_and_follows_the_settings(name: str, answer: s
 def test_the_models_timeline_is_that_of_the_rule(
     option: str, sizes: tuple[int, ...], rtt_ms: float, expected: str
 ) -> None:
-    picture = figures.timeline(message_timeline(option, sizes, rtt_ms))
+    timeline = message_timeline(option, sizes, rtt_ms)
+    picture = figures.timeline(timeline)
     assert f"{picture.title}: {picture.note}".startswith(expected)
+    assert Reason.UNKNOWN not in {segment.reason for segment in timeline.segments}
 
 
 def test_provenance_is_shown_in_words() -> None:
