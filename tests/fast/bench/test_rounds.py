@@ -17,7 +17,7 @@ from bench.peers import Setting
 from bench.rounds import DISTURBED, Measured, Rules, contest, summary
 
 from tcplab.errors import LabError
-from tcplab.lab import Loopback, Pair
+from tcplab.lab import Host, Loopback, Pair
 
 # ---- rounds ----
 
@@ -98,6 +98,8 @@ def test_output_of_peers_is_parsed(
     monkeypatch.setattr(peers, "_run", lambda *_: text)
     with Loopback() as network:
         measured = run(Setting(Pair(network.client, network.server), 0, 0, 1))
+        (route,) = peers._routes(Host(network, "client", "10.0.1.1", "direct0"))
+    assert route == "10.0.1.0/24 dev direct0 proto kernel scope link src 10.0.1.1"
     assert measured.value == pytest.approx(value)
     if "lost_percent" in measured.more:
         assert measured.more["lost_percent"] == pytest.approx(1.5, abs=0.001)

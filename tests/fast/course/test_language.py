@@ -208,6 +208,9 @@ def test_no_file_breaks_a_rule_of_style_more_often_than_before() -> None:
     [
         ("# what nobody reads", "nobody"),
         ("# its answer stands below", "stands"),
+        ("# sends so many bytes", "so many"),
+        ("# takes some 40 ms", "some NN"),
+        ("# late from packet 7 on.", "from … on"),
         ("# a window\n# of its own", "of its own"),
         ("# a packet of your own", None),
         ("x = 1  # of the last event", "fragment"),
@@ -219,6 +222,15 @@ def test_no_file_breaks_a_rule_of_style_more_often_than_before() -> None:
 def test_each_rule_matches_its_examples_only(text: str, rule: str | None, tmp_path: Path) -> None:
     (path := tmp_path / "a.py").write_text(text + "\n")
     assert list(findings(path)) == ([rule] if rule else [])
+
+
+def test_strings_and_marks_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.SHOWN", [tmp_path])
+    (path := tmp_path / "a.py").write_text('x = "nobody", f"{y} told {z}"\n')
+    assert findings(path) == {"nobody": 1, "told": 1}
+    monkeypatch.setattr(f"{__name__}.PROSE", [path := tmp_path / "a.md"])
+    path.write_text("word " * 96 + "`a: b` http://a; so: it; is\n")
+    assert findings(path) == {":": 10, ";": 10}
 
 
 if __name__ == "__main__":

@@ -41,11 +41,8 @@ def test_segments_that_acks_of_a_slow_link_release_are_one_flight() -> None:
         assert len(short_transfer.flights(capture(rows), 2.2, rate_mbit)) == count
 
 
-ALL = get_args(lost_segment.Lost)
-
-
 def test_price_of_a_lost_segment_depends_on_what_follows_it() -> None:
-    losses = lost_segment.measure(ALL)
+    losses = lost_segment.measure(get_args(lost_segment.Lost))
     assert [loss.sent_again for loss in losses.variants] == [0, 1, 1, 1, 10, 2]
     ways = {loss.lost: (loss.recoveries, loss.probes, loss.timeouts) for loss in losses.variants}
     assert ways == {
@@ -76,9 +73,8 @@ def test_random_loss_costs_long_paths_nearly_everything() -> None:
         assert 0.5 * expected < row["retransmissions"] < 2 * expected
 
 
-def shipped_timelines() -> dict[str, Timeline]:
-    """Return the timelines of lessons slow-start and loss that were recorded with Reno."""
-    timelines = {}
+def test_every_reason_in_the_shipped_examples_is_known() -> None:
+    timelines: dict[str, Timeline] = {}  # of lessons slow-start and loss, recorded with Reno
     for name in ("short-transfer", "lost-segment"):
         for arguments, result in recordings.shipped(name):
             if arguments.get("congestion") == "cubic":
@@ -86,11 +82,6 @@ def shipped_timelines() -> dict[str, Timeline]:
             holders = result.variants if name == "lost-segment" else [result]
             for number, holder in enumerate(holders):
                 timelines[f"{name} {arguments}, {number}"] = holder.timeline()
-    return timelines
-
-
-def test_every_reason_in_the_shipped_examples_is_known() -> None:
-    timelines = shipped_timelines()
     assert len(timelines) >= 9
     for name, timeline in each(timelines.items()):
         reasons = [segment.reason for segment in timeline.segments]

@@ -64,21 +64,15 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     return registry["made"]
 
 
-def ask(declared: Experiment, line: str) -> dict[str, Any]:
+def test_options_follow_from_the_types(declared: Experiment) -> None:
     parser = argparse.ArgumentParser()
     add_options(parser, declared)
-    result = measured(declared, parser.parse_args(line.split()))
-    arguments: dict[str, Any] = result.variants[0].arguments
-    return arguments
-
-
-def test_options_follow_from_the_types(declared: Experiment) -> None:
-    got = ask(
-        declared,
+    line = (
         "--rtts-ms 5 7.5 --runs 3 --colors green red --requests auto 4096 --patterns 4+100 2"
-        " --nodelay --offloads off on",
+        " --nodelay --offloads off on"
     )
-    assert got == {
+    result = measured(declared, parser.parse_args(line.split()))
+    assert result.variants[0].arguments == {
         "rtts_ms": [5.0, 7.5],
         "runs": 3,
         "colors": ["green", "red"],

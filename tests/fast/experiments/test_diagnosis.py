@@ -19,6 +19,8 @@ from tcplab.timeline import Exchange
 @pytest.mark.parametrize("program", diagnosis.PROGRAMS)
 def test_recorded_runs_have_a_symptom(program: diagnosis.Program) -> None:
     case = diagnosis.measure(program)
+    part = {"request": "; in 40 of 40 ", "backup": "link holds 125,000", "ticker": "at most 1 B"}
+    assert part[program] in case.complaint()
     assert case.excess.times > 3
     assert case.symptoms().caption.startswith("Recorded on")
 
@@ -40,6 +42,7 @@ def test_ticker_sends_many_segments_per_line() -> None:
     assert ticker.payload_bytes == diagnosis.LINES * diagnosis.LINE_BYTES
     assert ticker.segments_per_unit > 30
     assert ticker.report["system_calls"] == ticker.payload_bytes
+    assert "it differs at byte 14 " in ticker.changed_stream(b"tick 00000000 Price 0")
 
 
 # ---- the judges, on captures made up ----

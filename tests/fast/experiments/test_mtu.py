@@ -9,12 +9,8 @@ from tcplab.experiments import goodput, maxseg, mtu, path_mtu
 from tcplab.models import announced_mss_bytes
 
 
-@pytest.fixture
-def sweep() -> mtu.Mtu:
-    return mtu.measure(runs=5)
-
-
-def test_the_derived_segment_is_the_captured_one(sweep: mtu.Mtu) -> None:
+def test_segments_are_the_derived_ones_and_cost_without_offload() -> None:
+    sweep = mtu.measure(runs=5)
     for row in each(sweep.variants):
         assert row.mss_bytes == row.derived_mss_bytes == min(row.mtu_bytes, 65_535) - 52
         assert row.syn_mss_bytes == announced_mss_bytes(min(row.mtu_bytes, 65_535))
@@ -24,9 +20,6 @@ def test_the_derived_segment_is_the_captured_one(sweep: mtu.Mtu) -> None:
         else:
             assert 60_000 < row.largest_captured_bytes <= 65_535
     assert sweep[16384, False].mss_bytes == 16332
-
-
-def test_segments_cost_without_offload_and_hardly_with_it(sweep: mtu.Mtu) -> None:
     costs = [sweep[size, False].row()["cpu_s_per_gb"] for size in mtu.MTUS]
     assert costs == sorted(costs, reverse=True)
     assert sweep.ratio(9000, 1500, offload=False) > 2.5

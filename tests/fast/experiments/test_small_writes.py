@@ -1,16 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from tcplab.experiments import small_writes, table
 
 
-@pytest.fixture
-def shown() -> small_writes.SmallWrites:
-    return small_writes.measure(segments=True)
-
-
-def test_published_mean_is_shown_only_for_its_own_case(shown: small_writes.SmallWrites) -> None:
+def test_published_mean_is_shown_only_for_its_own_case() -> None:
+    shown = small_writes.measure(segments=True)
     text = table(shown).text()
     assert "published mean" in text
     assert "40.013" in text

@@ -7,19 +7,6 @@ from tcplab.experiments import table, tcp_vs_udp
 from tcplab.models import Encapsulation, goodput_mbyte_s
 
 
-@pytest.fixture
-def shown() -> tcp_vs_udp.TcpVsUdp:
-    return tcp_vs_udp.measure(runs=50, servers=["bsd", "localhost", "sparc"])
-
-
-@pytest.fixture
-def far() -> tcp_vs_udp.TcpVsUdp:
-    return tcp_vs_udp.measure(runs=3, servers=["router"], write_bytes=[1440])
-
-
-# ---- the published tables ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("key", tcp_vs_udp.PUBLISHED)
 def test_published_figures_agree_with_themselves(key: tuple[str, str, int]) -> None:
     """Each rate must equal 5000 blocks divided by the elapsed time, unless we copied it wrongly."""
@@ -30,7 +17,8 @@ def test_published_figures_agree_with_themselves(key: tuple[str, str, int]) -> N
     assert (text.lost is None) == (key[1] == "tcp")
 
 
-def test_both_tables_have_fifty_runs_beside_each_published_row(shown: tcp_vs_udp.TcpVsUdp) -> None:
+def test_both_tables_have_fifty_runs_beside_each_published_row() -> None:
+    shown = tcp_vs_udp.measure(runs=50, servers=["bsd", "localhost", "sparc"])
     rows = {row["variant"]: row for row in shown.rows()}
     assert len(rows) == 3 * 2 * 2
     for (server, protocol, size), text in each(tcp_vs_udp.PUBLISHED.items()):
@@ -40,6 +28,8 @@ def test_both_tables_have_fifty_runs_beside_each_published_row(shown: tcp_vs_udp
         assert row["published_wall_s"] == text.wall_s
         assert row["published_mb_per_s"] == text.mb_per_s
         assert row["published_lost_percent"] == (text.lost and text.lost / 50)
+    # The cost of a datagram hardly depends on its size.
+    assert 0.8 < rows["bsd udp 300"]["blocks_per_s"] / rows["bsd udp 1440"]["blocks_per_s"] < 1.25
     assert rows["localhost tcp 300"]["published_mb_per_s"] is None  # no such row was published
     assert "2.8800" in table(shown).text()
     assert "50 runs (5 to sparc); published: 50 runs" in shown.published_table(1440).caption
@@ -47,7 +37,9 @@ def test_both_tables_have_fifty_runs_beside_each_published_row(shown: tcp_vs_udp
     assert "Blocks of 300 bytes, 50 runs" in shown.spread_table(300).caption
 
 
-def test_no_wire_exceeds_its_rate(shown: tcp_vs_udp.TcpVsUdp, far: tcp_vs_udp.TcpVsUdp) -> None:
+def test_no_wire_exceeds_its_rate() -> None:
+    shown = tcp_vs_udp.measure(runs=50, servers=["bsd", "localhost", "sparc"])
+    far = tcp_vs_udp.measure(runs=3, servers=["router"], write_bytes=[1440])
     for tcp in (shown["sparc", "tcp", 1440], far["router", "tcp", 1440]):
         for run in each(tcp.runs):
             assert 0.9 * goodput_mbyte_s(10) < run.arrived_mb_per_s <= 1.01 * goodput_mbyte_s(10)

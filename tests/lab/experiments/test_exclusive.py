@@ -29,10 +29,8 @@ Learner = subprocess.Popen[str]
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    directory = tmp_path / "instrument"
-    directory.mkdir()
-    monkeypatch.setenv("TCPLAB_INSTRUMENT", str(directory))
-    return directory
+    monkeypatch.setenv("TCPLAB_INSTRUMENT", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture

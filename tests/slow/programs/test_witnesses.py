@@ -1,8 +1,9 @@
-"""strace and tshark confirm the counts of the programs."""
+"""strace and tshark confirm the counts of the programs, and another netcat their bytes."""
 
 from __future__ import annotations
 
 import collections
+import random
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from tests.support.commands import completed
 from tests.support.programs.harness import Programs, last_object
 
 from tcplab.lab import Lab
-from tcplab.programs import SmallWritesMode, small_writes
+from tcplab.programs import SmallWritesMode, pipe_chain, small_writes, udp_bulk
 
 Tool = Callable[[str], str]
 
@@ -94,3 +95,22 @@ def test_tshark_sees_the_same_segments(
     assert len(sizes) == result.tcp_info["data_segs_out"]
     # On a busy machine an ACK may be late, so that a segment is retransmitted.
     assert sum(sizes) - result.tcp_info["bytes_retrans"] == result.bytes == 150
+
+
+def test_tshark_sees_the_same_datagrams(lab: Lab, tool: Tool, tmp_path: Path) -> None:
+    with lab.client.capture() as capture:
+        result = udp_bulk(lab, count=200, datagram_bytes=300, pace_mbit=10)
+    path = capture.save(tmp_path / "capture.pcapng")
+    # An end marker to a sink that has gone comes back within an ICMP error.
+    sizes = tshark(tool, path, f"udp && !icmp && ip.src == {lab.client.address}", "udp.length")
+    assert collections.Counter(sizes) == {308: 200, 24: result.source.end_markers}
+
+
+def test_netcat_and_openbsds_understand_each_other(lab: Lab, tool: Tool, tmp_path: Path) -> None:
+    other, path, output = tool("nc.openbsd"), tmp_path / "input", tmp_path / "output"
+    path.write_bytes(random.Random(7).randbytes(5_000_000))
+    for sends, listens in (([other, "-N"], "netcat"), (["netcat"], other)):
+        sending = [["cat", str(path)], [*sends, "{host}", "{port}"]]
+        receiving = [[listens, "-l", "{port}"], ["dd", f"of={output}", "status=none"]]
+        pipe_chain(lab, sending, receiving, bytes_expected=5_000_000)
+        assert output.read_bytes() == path.read_bytes()
