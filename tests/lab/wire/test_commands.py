@@ -40,7 +40,9 @@ def test_a_wrong_command_line_is_named(arguments: list[str], named: str) -> None
     assert ended.stdout == ""
 
 
-def test_missing_interface_is_named() -> None:
+def test_missing_interface_and_one_named_twice_are_refused(lab: Lab) -> None:
+    twice = lab.client.run(["wire", "eth0:eth0"], check=False)
+    assert "interface 'eth0' is named twice" in twice.stderr
     ended = run("nosuch0:nosuch1")
     assert ended.returncode == 1
     assert ended.stderr.startswith("wire: no network interface 'nosuch0' here")
@@ -85,13 +87,11 @@ def test_help_names_every_key_and_command() -> None:
         ("set ab icmp=maybe", "maybe"),
         ("set ab mtu=65536", "65536"),
         ("set ab aqm=red", "tail_drop, codel, fq_codel, pie"),
-        ("access", "an interface of the wire"),
         ("access eth7 1", "an interface of the wire"),
         ("set ab " + "delay_ns=1 " * 70, "words"),
         ("script up drop data", "up"),
         ("script ab", "do what"),
         ("script ab lose data", "lose"),
-        ("script ab drop", "what"),
         ("script ab drop bytes", "what"),
         ("script ab drop data nth=0", "nth"),
         ("script ab drop data nth=5-3", "nth"),

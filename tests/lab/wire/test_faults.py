@@ -13,7 +13,7 @@ import pytest
 from tests.lab.wire.test_model import compare
 from tests.support.commands import completed
 from tests.support.lifetime import until
-from tests.support.wire.bench import Bench, End, stopped_wire
+from tests.support.wire.bench import Bench, stopped_wire
 from tests.support.wire.frames import arp, numbered, tcp, udp
 from tests.support.wire.model import Settings
 
@@ -119,25 +119,6 @@ def test_memory_is_limited_and_drops_for_it_are_counted(lab: Lab) -> None:
         assert bench.counters()["ab"]["dropped"]["memory"] == 1000 - 512
 
 
-def test_a_neighbour_that_was_down_is_served_again(lab: Lab) -> None:
-    with Bench(lab) as bench:
-        sender, before = bench.ends
-        bench.set_link(before.name, state="down")
-        sender.send(numbered(60, 1))
-        bench.drain(1)
-        bench.set_link(before.name, state="up")
-        # The socket from before reports that the network is down.
-        bench.ends.append(End(lab, before.name))
-
-        def is_served() -> bool:
-            sender.send(numbered(60, 2))
-            return bool(bench.ends[-1].receive(1, seconds=0.05))
-
-        bench.wait_until(is_served)  # the kernel takes up to a second to notice the neighbour
-        bench.ends[-1].send(numbered(60, 3))
-        assert sender.receive(1) == [numbered(60, 3)]
-
-
 @pytest.mark.parametrize("how", ["goes down", "vanishes"])
 def test_a_lost_interface_ends_the_wire_with_its_name(lab: Lab, how: str) -> None:
     with Bench(lab) as bench:
@@ -195,7 +176,7 @@ def test_a_clock_jump_is_reported(lab: Lab, tmp_path: Path, tool: Callable[[str]
     compare(recorded, 0, Settings(rate_bps=100_000_000, delay_ns=2_000_000))
 
 
-def test_super_segments_are_refused_without_offload_and_counted(lab: Lab) -> None:
+def test_frames_too_long_for_an_interface_are_refused_and_counted(lab: Lab) -> None:
     with Bench(lab, offloads=True) as bench:
         bench.set_link(bench.interfaces[0].replace("wire", "end"), mtu=9000)
         bench.set_link(bench.interfaces[0], mtu=9000)
@@ -204,6 +185,10 @@ def test_super_segments_are_refused_without_offload_and_counted(lab: Lab) -> Non
         bench.drain(2)
         assert bench.counters()["ab"]["dropped"]["oversize"] == 1
         assert bench.ends[1].receive(1) == [numbered(1000, 2)]
+        bench.set_link(bench.interfaces[1], mtu=500)
+        bench.ends[0].send(numbered(1000, 3), numbered(500, 4))
+        assert bench.ends[1].receive(1) == [numbered(500, 4)]
+        assert bench.counters()["ab"]["dropped"]["device"] == 1
 
 
 @pytest.mark.needs_lab

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.commands import completed
 from tests.support.wire.bench import Bench
-from tests.support.wire.frames import arp, checksum, numbered, tcp, udp
+from tests.support.wire.frames import arp, checksum, ethernet, numbered, tcp, udp
 from tests.support.wire.model import Settings
 
 MS = 1_000_000
@@ -146,7 +146,7 @@ def test_pie_marks_before_it_drops(run: Run) -> None:
 FLOWS = [
     *(with_ecn(numbered(60, 0), codepoint) for codepoint in (0, 1, 2, 2, 2, 2, 3)),
     *(udp(bytes(50), source=bytes([192, 0, 2, 3])), udp(bytes(50), to=bytes([192, 0, 2, 4]))),
-    *(tcp(port=7), tcp(), arp(0)),
+    *(tcp(port=7), tcp(), arp(0), ethernet(b"\1" * 46, kind=0x0806)),
 ]
 RARE_FLOWS = [udp(bytes(50), port=9000 + number) for number in range(60)]
 
@@ -154,16 +154,16 @@ RARE_FLOWS = [udp(bytes(50), port=9000 + number) for number in range(60)]
 @pytest.mark.parametrize(
     ("settings", "digest"),
     [
-        ({"aqm": "codel"}, "20a65a07f3f4"),
-        ({"aqm": "codel", "ecn": "on", "queue_packets": 15, "target_ns": MS}, "0792cf72e276"),
-        ({"aqm": "codel", "target_ns": MS, "interval_ns": 10 * MS}, "4efb978c7a63"),
-        ({"aqm": "fq_codel"}, "72189dda8156"),
-        ({"aqm": "fq_codel", "ecn": "on", "seed": 7, "target_ns": MS}, "8dd680a00c77"),
-        ({"aqm": "fq_codel", "queue_packets": 20, "quantum_bytes": 300}, "0aa5e26c8502"),
-        ({"aqm": "fq_codel", "queue_packets": 200, "rate_bps": 10**6}, "9a219eff4fb7"),
-        ({"aqm": "pie"}, "b58e5db7c84b"),
-        ({"aqm": "pie", "ecn": "on", "seed": 3, "queue_packets": 40}, "123314b3a122"),
-        ({"aqm": "pie", "target_ns": 2 * MS, "interval_ns": 4 * MS}, "9972cc1ff4ad"),
+        ({"aqm": "codel"}, "ee35894eabae"),
+        ({"aqm": "codel", "ecn": "on", "queue_packets": 15, "target_ns": MS}, "46afb1788ce0"),
+        ({"aqm": "codel", "target_ns": MS, "interval_ns": 10 * MS}, "309180353df0"),
+        ({"aqm": "fq_codel"}, "20164eecf040"),
+        ({"aqm": "fq_codel", "ecn": "on", "seed": 7, "target_ns": MS}, "7e94e46d8152"),
+        ({"aqm": "fq_codel", "queue_packets": 20, "quantum_bytes": 300}, "ad4a23660954"),
+        ({"aqm": "fq_codel", "queue_packets": 200, "rate_bps": 10**6}, "029d33cbd703"),
+        ({"aqm": "pie"}, "241647af055d"),
+        ({"aqm": "pie", "ecn": "on", "seed": 3, "queue_packets": 40}, "75d3287392e9"),
+        ({"aqm": "pie", "target_ns": 2 * MS, "interval_ns": MS // 2}, "51a42ea18d57"),
     ],
 )
 def test_random_frames_have_the_fates_that_a_second_implementation_computed(
