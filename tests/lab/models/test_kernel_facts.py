@@ -24,9 +24,11 @@ from tests.support.models.playground import (
     kernel_clock,
     play,
 )
+from tests.support.needs import need_token_bucket
 from tests.support.nonempty import each
 from tests.support.undisturbed import undisturbed
 
+from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import (
@@ -175,8 +177,10 @@ def test_a_cork_holds_what_nodelay_would_send_but_no_full_segment(lab: Lab) -> N
 
 def test_pulling_the_cork_does_not_override_nagle(lab: Lab) -> None:
     calls = (Call("write", 10), Call("cork", 1), Call("write", 20), Call("cork", 0))
-    (nagle, nagle_model), (nodelay, nodelay_model) = all_of(
-        lab, Peer(quickack="off", reads=False), calls, (Call("nodelay", 1), *calls)
+    set_nodelay = Call("nodelay", 1)
+    burst = (set_nodelay, Call("write", 115), Call("write", 10 * 1448, 60))
+    (nagle, nagle_model), (nodelay, nodelay_model), (deferred, _model) = all_of(
+        lab, Peer(quickack="off", reads=False), calls, (set_nodelay, *calls), burst
     )
     assert nagle.boundaries == nagle_model.boundaries == (10, 20)
     assert nodelay.boundaries == nodelay_model.boundaries == (10, 20)
@@ -184,6 +188,9 @@ def test_pulling_the_cork_does_not_override_nagle(lab: Lab) -> None:
     assert reasons(nodelay_model)[1] == Reason.UNCORKED
     assert nagle.starts_ms[3] < nagle.acked_ms(10) < nagle.data[1].time_ms
     assert nodelay.starts_ms[4] < nodelay.data[1].time_ms < nodelay.acked_ms(10)
+    # The end of a burst waits for an ACK that is due, which the model leaves out.
+    assert deferred.boundaries == (115, *(1448,) * 10)
+    assert deferred.data[8].time_ms < deferred.acked_ms(115) < deferred.data[9].time_ms
 
 
 def test_a_tail_loss_probe_pulls_a_cork(short_lab: Lab) -> None:
@@ -228,17 +235,31 @@ def test_a_small_tail_after_full_segments_is_not_held(lab: Lab) -> None:
         ]
 
 
+def test_autocorking_releases_msg_more_when_a_packet_leaves() -> None:
+    """The second full segment waits 24 ms in the client, and the first ACK comes after 100 ms."""
+    with Lab(rtt_ms=100, sysctls={"net.ipv4.tcp_autocorking": "1"}) as lab, need_token_bucket():
+        put_token_bucket(lab.client, rate="500kbit", burst=1600, latency="1s")
+        played, model = both(lab, Peer(), Call("write", 2 * 1448), Call("more", 100))
+    assert played.boundaries == model.boundaries == (1448, 1448, 100)
+    assert model.data[2].reason == Reason.RELEASED_BY_ACK
+    assert played.data[2].time_ms < played.acked_ms(1)
+
+
 # ---- who acknowledges when -----------------------------------------------------------------------
 
 
 def test_sixteen_small_segments_are_acknowledged_at_once(lab: Lab) -> None:
     """The ACKs of later segments wait for the timer or for a second segment."""
-    writes = [Call("write", 10, 15.0) for _ in range(24)]
-    played, predicted = both(lab, Peer(reads=False), Call("nodelay", 1), *writes)
-    assert played.boundaries == (10,) * 24
-    acked = {upto for _when, upto, _window in played.acks}
-    at_once = next(count for count in range(25) if 10 * (count + 1) not in acked)
-    assert 16 <= at_once < 24
+    (small, predicted), (full, _model) = all_of(
+        lab,
+        Peer(reads=False),
+        *((Call("nodelay", 1), *[Call("write", size, 15.0)] * 32) for size in (10, 1448)),
+    )
+    for played, size, least, most in ((small, 10, 16, 23), (full, 1448, 17, 31)):
+        assert played.boundaries == (size,) * 32
+        acked = {upto for _when, upto, _window in played.acks}
+        # Full segments get more quick ACKs while the receive window grows.
+        assert least <= next(n for n in range(33) if size * (n + 1) not in acked) <= most
     quick = [packet for packet in predicted.packets if packet.why.startswith("quick-ACK")]
     assert len(quick) == 16
 
