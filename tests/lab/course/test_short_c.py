@@ -88,6 +88,11 @@ def test_sack_after_the_retransmission_is_too_late(reported_ms: float, passed: b
     assert (not complaint) is passed
 
 
+def test_bytes_that_the_receiver_did_not_acknowledge_are_reported() -> None:
+    ran = Ran([], "", capture([*handshake(), data(0, 0, 1000), ack(40, 900)]), bytes(1000))
+    assert "did not take all bytes" in short_c.CASES["buffers"].complaint(ran)
+
+
 @pytest.mark.needs_lab
 def test_both_inputs_of_pipes_are_read_and_counted() -> None:
     with Lab() as lab:
