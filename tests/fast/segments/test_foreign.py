@@ -46,11 +46,6 @@ def relinked(path: Path, wrap: Any, link_type: int) -> SegmentArray:
     return from_file(path)
 
 
-def as_on_ethernet(path: Path) -> list[list[Any]]:
-    path.write_bytes(forge.pcapng(talk().frames))
-    return plain(from_file(path))
-
-
 MACS = bytes.fromhex("020000000002 020000000001")
 
 
@@ -67,9 +62,10 @@ MACS = bytes.fromhex("020000000002 020000000001")
     ],
 )
 def test_every_link_type_gives_the_same_rows(path: Path, header: bytes, link_type: int) -> None:
-    expected = as_on_ethernet(path)
+    path.write_bytes(forge.pcapng(talk().frames))
+    on_ethernet = plain(from_file(path))
     rows = relinked(path, lambda ip: header + ip, link_type)
-    assert plain(rows) == expected
+    assert plain(rows) == on_ethernet
     assert rows.left_out == {}
 
 

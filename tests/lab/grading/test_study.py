@@ -40,13 +40,6 @@ def write(course: Path, name: str = "tiny", **cells: str) -> None:
     nbformat.write(notebook, path)
 
 
-def solve(course: Path) -> None:
-    """Write right answers and the reference program into the learner's folder."""
-    write(course, q1='q1_sum = n["a"] + n["b"]', q2='q2_word = "cork"', w1="Because it is so.")
-    source = course / "solutions" / "tiny" / "hidden" / "total.c"
-    shutil.copy(source, course / "exercises" / "tiny")
-
-
 def judged(*questions: str, answers: bool = False) -> Study:
     result = study("tiny", *questions, answers=answers)
     assert result is not None
@@ -62,7 +55,8 @@ def shown(result: Study) -> list[str]:
 
 
 def test_solution_earns_all_points(course: Path) -> None:
-    solve(course)
+    write(course, q1='q1_sum = n["a"] + n["b"]', q2='q2_word = "cork"', w1="Because it is so.")
+    shutil.copy(course / "solutions/tiny/hidden/total.c", course / "exercises/tiny")
     result = judged()
     assert points(result) == {"q1": 2, "q2": 1, "q3": 2, "w1": None}
     assert result.heading.startswith("tiny: 5 of 5 points")

@@ -286,7 +286,7 @@ def _global_sysctl(name: str) -> str:
 
 @pytest.mark.parametrize("requested", [None, 65_536, 1_000_000])
 def test_window_of_a_buffer_is_as_predicted(short_lab: Lab, requested: int | None) -> None:
-    """tests/slow/models/test_kernel_facts.py tries smaller and larger buffers."""
+    """tests/slow/models tries smaller and larger buffers."""
     check_window(short_lab, requested)
 
 
@@ -361,12 +361,6 @@ class Measured:
     segments: float  # data segments of the median message
 
 
-def measure_costs(rtt_ms: float) -> list[Measured]:
-    # Waiting for a round trip takes no CPU time, so several messages can wait together.
-    with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab, ThreadPoolExecutor(7 if rtt_ms else 1) as pool:
-        return list(pool.map(lambda cost: _measure(lab, cost), COSTS))
-
-
 def _measure(lab: Lab, cost: Cost) -> Measured:
     body = (*message_calls(cost.writes, cost.option), Call("read", 2))
     setup = Call("nodelay", int(cost.option == "no_delay"), SETTLE_MS)
@@ -413,7 +407,10 @@ def test_cost_of_a_message_is_as_predicted() -> None:
 def check_costs(rtt_ms: int) -> None:
     """Segments must be as predicted, and so must the times that a busy machine cannot change."""
     stalled_ms, prompt_ms = [], []
-    for cost, measured in each(zip(COSTS, measure_costs(rtt_ms), strict=True)):
+    # Waiting for a round trip takes no CPU time, so several messages can wait together.
+    with Lab(rtt_ms=rtt_ms, sysctls=SYSCTLS) as lab, ThreadPoolExecutor(7 if rtt_ms else 1) as pool:
+        results = list(pool.map(lambda cost: _measure(lab, cost), COSTS))
+    for cost, measured in each(zip(COSTS, results, strict=True)):
         model = predicted_cost(cost, rtt_ms, CLOCK)
         # Without a delay, ACKs that come at once race with the writes.
         if rtt_ms or cost.quickack != "always":

@@ -10,18 +10,12 @@ from pathlib import Path
 import pytest
 from tests.support.programs.harness import (
     PATIENCE_S,
-    Process,
     Programs,
     as_text,
     last_object,
 )
 
 LARGE = random.Random(7).randbytes(5_000_000)
-
-
-def listening_port(process: Process) -> int:
-    assert process.stderr is not None
-    return int(process.stderr.readline().split()[-1])
 
 
 def files(tmp_path: Path, *contents: bytes) -> list[Path]:
@@ -48,7 +42,8 @@ def test_both_directions_carry_every_byte(
         server_out.open("w") as d,
         programs.start("netcat", "-v", "-l", 0, *splice, stdin=b, stdout=d) as server,
     ):
-        port = listening_port(server)
+        assert server.stderr is not None
+        port = int(server.stderr.readline().split()[-1])
         client = programs.run("netcat", "127.0.0.1", port, *splice, "--json", stdin=a, stdout=c)
         served = programs.finish(server)
     assert (client.returncode, served.returncode) == (0, 0), client.stderr + served.stderr

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from tests.support import wireshark
 from tests.support.segments.captures import WIRES, transfer
 
 pytestmark = pytest.mark.needs_lab
-
-
-@pytest.fixture(scope="module", autouse=True)
-def forget_transfers() -> Iterator[None]:
-    yield
-    transfer.cache_clear()
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -46,14 +46,6 @@ def arrivals_of(recorded: list[Recorded], side: int) -> list[Recorded]:
     return [packet for packet in recorded if packet.inbound and packet.side == side]
 
 
-def assert_agrees(entry: Recorded, leavings: list[Recorded], expected: Packet) -> None:
-    assert entry.dropped == expected.dropped
-    assert entry.value("queue_packets") == expected.queue_packets
-    assert entry.value("queue_bytes") == expected.queue_bytes
-    due = sorted(packet.value("due_ns") for packet in leavings)
-    assert due == sorted(expected.departures_ns)
-
-
 def compare(recorded: list[Recorded], side: int, link: Settings) -> None:
     entries = arrivals_of(recorded, side)
     outcomes = [Packet(entry.time_ns, entry.data, entry.length) for entry in entries]
@@ -65,7 +57,11 @@ def compare(recorded: list[Recorded], side: int, link: Settings) -> None:
             # A frame may leave late, which the wire reports, but never early.
             assert packet.time_ns - packet.value("due_ns") == packet.value("late_ns") >= 0
     for entry, expected in zip(entries, outcomes, strict=True):
-        assert_agrees(entry, leavings[entry.id], expected)
+        assert entry.dropped == expected.dropped
+        assert entry.value("queue_packets") == expected.queue_packets
+        assert entry.value("queue_bytes") == expected.queue_bytes
+        due = sorted(packet.value("due_ns") for packet in leavings[entry.id])
+        assert due == sorted(expected.departures_ns)
 
 
 @settings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,12 +76,6 @@ def test_odd_handshakes_differ_from_tshark_in_one_seq_only(tmp_path: Path, made:
 def disagreements(wire: str, end: int) -> dict[str, list[int]]:
     capture = transfer(wire)[end]
     return wireshark.differences(capture.segments, wireshark.dissect(capture.path))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def forget_transfers() -> Iterator[None]:
-    yield
-    transfer.cache_clear()
 
 
 @pytest.mark.needs_lab

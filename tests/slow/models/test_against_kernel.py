@@ -1,10 +1,11 @@
-"""Compare random writes on the kernel with the model; see docs/accuracy.md."""
+"""Compare more buffers, another delay and random writes on the kernel with the models."""
 
 from __future__ import annotations
 
 import statistics
 
 import pytest
+from tests.lab.models.test_kernel_facts import check_costs, check_window, short_lab
 from tests.support.models.playground import kernel_clock
 from tests.support.models.random_writes import (
     MIXED_LATE_MS,
@@ -17,9 +18,20 @@ from tests.support.models.random_writes import (
     trials,
 )
 
+from tcplab.lab import Lab
 from tcplab.models import Reason
 
+__all__ = ["short_lab"]
 pytestmark = [pytest.mark.needs_lab, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize("requested", [1, 4096, 16_384, 131_072, 200_000])
+def test_window_of_a_buffer_is_as_predicted(short_lab: Lab, requested: int) -> None:
+    check_window(short_lab, requested)
+
+
+def test_cost_of_a_message_without_a_delay_is_as_predicted() -> None:
+    check_costs(rtt_ms=0)
 
 
 def test_model_predicts_at_least_94_percent_of_random_writes() -> None:
