@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tcplab.grading.programs import departures
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 
+#: No other process has this command, not even of the same test elsewhere on the machine.
+SLEEP = f"sleep 98765.{uuid.uuid4().int}"
 PROBE = r"""
 import json, os, socket, subprocess
 def fails(what):
@@ -133,27 +136,24 @@ def test_output_past_its_limit_is_cut_and_the_program_goes_on() -> None:
 
 
 def test_processes_left_behind_are_killed_and_counted() -> None:
-    # No other process has this command line.
-    outcome = sandbox.run(["/bin/sh", "-c", "sleep 98765 & sleep 98765 & exit 3"])
+    outcome = sandbox.run(["/bin/sh", "-c", f"{SLEEP} & {SLEEP} & exit 3"])
     assert outcome.exit_status == 3
     assert outcome.left_behind == 2
-    assert not _running("sleep 98765")
+    assert not _running(SLEEP)
 
 
 def test_sandbox_ends_with_a_killed_grader() -> None:
     script = (
         "import sys, time\nfrom tcplab.grading import sandbox\n"
-        "started = sandbox.start(['/bin/sh', '-c', 'sleep 87654 & sleep 87654'])\n"
+        f"started = sandbox.start(['/bin/sh', '-c', '{SLEEP} & {SLEEP}'])\n"
         "print('started', flush=True)\ntime.sleep(60)\n"
     )
-    grader = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-    assert grader.stdout is not None
-    grader.stdout.readline()
-    until(lambda: len(_running("sleep 87654")) >= 2)
-    grader.send_signal(signal.SIGKILL)
-    grader.wait()
-    grader.stdout.close()
-    until(lambda: not _running("sleep 87654"))
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as grader:
+        assert grader.stdout is not None
+        grader.stdout.readline()
+        until(lambda: len(_running(SLEEP)) >= 2)
+        grader.send_signal(signal.SIGKILL)
+    until(lambda: not _running(SLEEP))
 
 
 def _running(command: str) -> list[str]:
