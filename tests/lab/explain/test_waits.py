@@ -66,7 +66,7 @@ CASES = {
         "none",
         least_ms=900,
     ),
-    "an upload that nobody reads": Case(
+    "an upload that the server does not read": Case(
         ACCEPT + "time.sleep(99)",
         CONNECT + "s.settimeout(1)\nwhile True: s.sendall(bytes(100_000))",
         "receive-window",
@@ -245,7 +245,7 @@ HEALTHY = {
 SLOW = (
     "a first answer that never comes to a client that polls",
     "a banner that never comes",
-    "an upload that nobody reads",
+    "an upload that the server does not read",
     "a slow reader with SO_RCVBUF",
     "a fixed receive buffer on a lossy path",
     "a fixed send buffer on a lossy path, fixed",
