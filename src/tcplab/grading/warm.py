@@ -48,14 +48,8 @@ def warm_up() -> None:
     gc.freeze()
 
 
-def remove_when_orphaned(folder: str, owner: int) -> None:
-    """Remove the folder of the server's socket if the owner was killed and cannot remove it."""
-    if os.getppid() != owner:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if owner_and_folder := os.environ.pop(SOCKET_FOLDER, ""):
-    pid, _, place = owner_and_folder.partition(" ")
-    # Forked children clear their finalisers, so only the server runs this one.
-    util.Finalize(None, remove_when_orphaned, args=(place, int(pid)), exitpriority=0)
+if folder := os.environ.pop(SOCKET_FOLDER, ""):
+    # The server ends after its owner, which removes the folder itself unless it is killed. Forked
+    # children clear their finalisers, so only the server runs this one.
+    util.Finalize(None, shutil.rmtree, args=(folder, True), exitpriority=0)
 warm_up()
