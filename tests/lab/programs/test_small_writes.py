@@ -48,7 +48,8 @@ def test_each_mode_makes_its_system_calls_and_segments(
     assert sent["tcp_info"]["bytes_acked"] in (30 * N, 30 * N + 1)
     assert (sent["options"]["nodelay"], served["options"]["nodelay"]) == (mode == "no_delay", False)
     assert (sent["options"]["congestion"], sent["options"]["cpu"]) == ("reno", 0)
-    assert sent["tcp_info"]["data_segs_out"] in segments
+    # If the other end is late, the kernel sends a segment again.
+    assert sent["tcp_info"]["data_segs_out"] - sent["tcp_info"]["total_retrans"] in segments
 
 
 def test_quickack_decides_how_long_a_message_takes(programs: Programs) -> None:
