@@ -19,7 +19,7 @@ from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
 from tcplab.timeline import Exchange
 
-#: A pause of the sender may count as a wait for ACKs if it exceeds this share of the RTT.
+#: On a busy link, a pause of the sender may be a wait for ACKs if it exceeds this share of the RTT.
 _PAUSE_RTT: Final = 0.25
 
 
@@ -104,20 +104,23 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
 def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) -> list[Flight]:
     """Split the client's data segments into flights, which end where the sender waited for an ACK.
 
-    A flight ends if the sender pauses for a quarter of the RTT, the flight's first segment has been
-    acknowledged, and the link has had time to carry the flight. Other pauses do not end it.
+    A flight ends when its first segment has been acknowledged, unless the link is still busy with
+    the flight. If the link was busy, a pause of a quarter of the RTT ends the flight later.
     """
     segment_ns = serialisation_ms(MSS_BYTES, rate_mbit) * 1e6
     data = segments.data("client")
     times = data["time_ns"].astype(np.int64)
     replies = segments.sent_by("server")
     acks = np.append(0, replies["ack"])[np.searchsorted(replies["time_ns"], data["time_ns"])]
+    has_paused = np.diff(times, prepend=times[:1]) > _PAUSE_RTT * rtt_ms * 1e6
     starts = [0]
-    for pause in np.flatnonzero(np.diff(times) > _PAUSE_RTT * rtt_ms * 1e6):
-        start, after = starts[-1], pause + 1
+    for after in range(1, len(data)):
+        start = starts[-1]
         is_passed = times[after] - times[start] > (after - start) * segment_ns
-        if is_passed and acks[after] > data["seq"][start]:
-            starts.append(int(pause) + 1)
+        is_first_after_ack = acks[after - 1] <= data["seq"][start] < acks[after]
+        is_pause_after_ack = has_paused[after] and data["seq"][start] < acks[after]
+        if is_passed and (is_first_after_ack or is_pause_after_ack):
+            starts.append(after)
     parts = np.split(data, starts[1:])
     expected = slow_start_flights(len(data))
     return [

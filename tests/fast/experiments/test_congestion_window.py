@@ -21,9 +21,9 @@ def test_most_transfers_are_too_short_to_reach_the_rate() -> None:
             assert row["round_trips"] == row["model_round_trips"]
 
 
-def test_stalled_sender_does_not_split_a_flight() -> None:
-    """In the second flight, of six segments, the sender pauses after two."""
-    first = [data(number, 100 * number, 100) for number in range(3)]
+def test_stalled_sender_neither_splits_nor_joins_flights() -> None:
+    """The first flight takes almost an RTT. In the second, of six, the sender pauses after two."""
+    first = [data(18 * number, 100 * number, 100) for number in range(3)]
     later = [data(at, 100 * seq, 100) for seq, at in enumerate((40, 41, 60, 61, 62, 63), 3)]
     acks = [ack(39.9, 200), ack(40.9, 300), ack(80, 500)]
     rows = sorted([*handshake(), *first, *later, *acks], key=lambda row: row["time_ns"])
