@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -97,23 +96,18 @@ list(run_each(work, todo, jobs=2, scratch=folder, deadline_s=600))
 """
 
 
-@pytest.fixture
-def temporary() -> Iterator[Path]:
-    """Yield a folder with a short path, since the path of the server's socket must be short."""
-    with tempfile.TemporaryDirectory() as name:
-        yield Path(name)
-
-
-def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path, temporary: Path) -> None:
-    environment = {**os.environ, "POOL_TEST": str(tmp_path), "TMPDIR": str(temporary)}
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], env=environment)
+def test_processes_end_with_an_owner_that_is_killed(tmp_path: Path) -> None:
     tried, mark = tmp_path / "tried", f"POOL_TEST={tmp_path}"
-    until(lambda: tried.exists() and len(tried.read_text().split()) == 2)
-    assert len(processes_with(mark)) >= 4  # the owner, the server, two sleeping tasks
-    owner.kill()
-    owner.wait()
-    until(lambda: not processes_with(mark))
-    assert list(temporary.iterdir()) == []
+    # The path of the server's socket must be short, so it is not in tmp_path.
+    with tempfile.TemporaryDirectory() as temporary:
+        environment = {**os.environ, "POOL_TEST": str(tmp_path), "TMPDIR": temporary}
+        owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], env=environment)
+        until(lambda: tried.exists() and len(tried.read_text().split()) == 2)
+        assert len(processes_with(mark)) >= 4  # the owner, the server, two sleeping tasks
+        owner.kill()
+        owner.wait()
+        until(lambda: not processes_with(mark))
+        assert list(Path(temporary).iterdir()) == []
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
