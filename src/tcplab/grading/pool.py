@@ -38,7 +38,8 @@ T = TypeVar("T")
 #: example if another process uses all memory.
 ATTEMPTS: Final = 2
 
-#: Environment variable that gives the server the folder of its socket, which it removes at its end.
+#: Environment variable that gives the server the owner's pid and the folder of the server's socket.
+#: An orphaned server removes the folder.
 SOCKET_FOLDER: Final = "TCPLAB_GRADING_SOCKET"
 #: The lock files of the turns, or empty if the pool of this process has no turns.
 _turns: Sequence[Path] = ()
@@ -61,7 +62,7 @@ def load_ahead() -> None:
     multiprocessing.get_context("forkserver").set_forkserver_preload(["tcplab.grading.warm"])
     # Only the owner handles Ctrl-C. By itself, the server ignores it only after loading everything.
     with on_interrupt(signal.SIG_IGN):
-        os.environ[SOCKET_FOLDER] = util.get_temp_dir()
+        os.environ[SOCKET_FOLDER] = f"{os.getpid()} {util.get_temp_dir()}"
         forkserver.ensure_running()
         del os.environ[SOCKET_FOLDER]
 

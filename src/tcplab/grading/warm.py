@@ -11,6 +11,7 @@ import os
 import shutil
 from contextlib import suppress
 from multiprocessing import util
+from pathlib import Path
 from typing import Final
 
 from tcplab.grading.course import import_jsonschema
@@ -31,6 +32,9 @@ _MODULES: Final = (
     "tcplab.grading.steps",
 )
 
+#: Flag of a process that exits (include/linux/sched.h), in /proc/PID/stat.
+_PF_EXITING: Final = 0x4
+
 
 def warm_up() -> None:
     """Import the modules, and trigger their lazy initialisation."""
@@ -48,8 +52,21 @@ def warm_up() -> None:
     gc.freeze()
 
 
-if folder := os.environ.pop(SOCKET_FOLDER, ""):
-    # The server ends after its owner, which removes the folder itself unless it is killed. Forked
-    # children clear their finalisers, so only the server runs this one.
-    util.Finalize(None, shutil.rmtree, args=(folder, True), exitpriority=0)
+def remove_when_orphaned(folder: str, owner: int) -> None:
+    """Remove the folder of the server's socket if the owner was killed and cannot remove it.
+
+    The server ends when the kernel has closed the owner's files. For a moment, the owner is then
+    still its parent, with a flag that says that it exits.
+    """
+    with suppress(FileNotFoundError, ProcessLookupError):
+        flags = Path(f"/proc/{owner}/stat").read_text().rpartition(")")[2].split()[6]
+        if os.getppid() == owner and not int(flags) & _PF_EXITING:
+            return
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if owner_and_folder := os.environ.pop(SOCKET_FOLDER, ""):
+    pid, _, place = owner_and_folder.partition(" ")
+    # Forked children clear their finalisers, so only the server runs this one.
+    util.Finalize(None, remove_when_orphaned, args=(place, int(pid)), exitpriority=0)
 warm_up()
