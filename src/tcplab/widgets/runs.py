@@ -113,9 +113,10 @@ class Runs:
         return self
 
     def wait(self) -> Self:
-        """Wait for the run to end."""
+        """Wait until the run has ended and its result is in `runs`."""
         self._finished.wait()
-        return self
+        with self.lock:  # _finish holds it until then
+            return self
 
     # ---- the process ----
 

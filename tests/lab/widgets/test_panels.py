@@ -66,8 +66,18 @@ def test_run_shows_picture_numbers_and_provenance() -> None:
     assert [run["number"] for run in panel.runs] == [2, 3, 4]
 
 
-def test_packets_can_be_saved_and_say_why_they_left(tmp_path: Path) -> None:
-    panel = widgets.small_writes(variant="default", writes=15, write_bytes=2).start().wait()
+def test_packets_can_be_saved_and_say_why_they_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = widgets.small_writes(variant="default", writes=15, write_bytes=2)
+    keep = panel._keep
+
+    def keep_late(*run: Any) -> None:
+        time.sleep(0.5)
+        keep(*run)
+
+    monkeypatch.setattr(panel, "_keep", keep_late)
+    panel.start().wait()
     rows = check_reasons(panel, tmp_path / "run.pcapng")
     assert sum(rows["payload_bytes"].tolist()) % 30 == 0
 
