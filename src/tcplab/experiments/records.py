@@ -53,12 +53,12 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
     records = computed(lambda case: case.result.records, "records", ",d")
     sends = computed(lambda case: case.result.sends, "sends", ",d")
     bytes = computed(lambda case: case.result.bytes, "bytes", ",d")
-    #: counted by the kernel
-    segments_per_record = computed(
-        lambda case: case.result.tcp_info["data_segs_out"] / case.result.records,
-        "segments/record",
-        ".3g",
-    )
+
+    @derived("segments/record", ".3g")
+    def segments_per_record(self) -> float:
+        """Divide the segments that the kernel counts, except those sent again, by the records."""
+        info = self.result.tcp_info
+        return float(info["data_segs_out"] - info["total_retrans"]) / self.result.records
 
     def send_ms(self) -> list[float]:
         """Return the ms from each send to its ACK, in order, or [] for a buffered mode."""

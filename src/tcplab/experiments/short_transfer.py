@@ -102,13 +102,13 @@ def one_write(lab: Lab, data_bytes: int, rate_mbit: float) -> Exchange[None]:
 
 
 def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) -> list[Flight]:
-    """Split the client's data segments into flights, which end where the sender waited for an ACK.
+    """Split the client's new data segments into flights, which end where it waited for an ACK.
 
     A flight ends when its first segment has been acknowledged, unless the link is still busy with
     the flight. If the link was busy, a pause of a quarter of the RTT ends the flight later.
     """
     segment_ns = serialisation_ms(MSS_BYTES, rate_mbit) * 1e6
-    data = segments.data("client")
+    data = segments.data("client", retransmissions=False)
     times = data["time_ns"].astype(np.int64)
     replies = segments.sent_by("server")
     acks = np.append(0, replies["ack"])[np.searchsorted(replies["time_ns"], data["time_ns"])]

@@ -24,7 +24,7 @@ def test_records_are_counted_and_unbuffered_ones_kept() -> None:
     assert variant.segments_per_record == 1
     assert records.model_per_s("unbuffered", "linux") is None
     assert records.model_per_s("unbuffered", "delaying") == pytest.approx(45, rel=0.1)
-    assert len(variant.send_ms()) == len(variant.timeline().segments) == 6
+    assert len(variant.send_ms()) == 6 <= len(variant.timeline().segments)
     with pytest.raises(ValueError, match="no segments were recorded"):
         result["batch", "linux"].timeline()
     with pytest.raises(KeyError, match=r"'nodelay', 'linux'\) was not measured"):
