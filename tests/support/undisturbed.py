@@ -1,9 +1,8 @@
 """Repeat a run if its own record says it was disturbed; no other test code may repeat runs.
 
-A measurement records what disturbed it: packets that the link emulator forwarded late, CPU time
-that other programs took, and packets that a recorder dropped. Only such a record is a reason to
-measure again, never an unexpected result. The summary of the tests says how often runs were
-repeated, and why.
+A measurement records what disturbed it, such as packets that the link emulator forwarded late. Only
+such a record is a reason to measure again, never an unexpected result. The summary of the tests
+says how often runs were repeated, and why.
 """
 
 from __future__ import annotations
@@ -22,10 +21,7 @@ REPEATED: Counter[str] = Counter()
 def undisturbed(measure: Callable[[], R], disturbance: Callable[[R], str]) -> R:
     """Return the first of at most three results that was not disturbed, else the last one.
 
-    Args:
-        measure: function that makes one measurement.
-        disturbance: function that reads the result's own record; it returns what disturbed it
-            ("the link was late with a packet"), or "".
+    `disturbance` reads what disturbed a result from its own record, or returns "".
     """
     for _ in range(TRIES - 1):
         result = measure()

@@ -64,12 +64,8 @@ def test_closing_kills_what_still_runs(tmp_path: Path) -> None:
     assert list(tmp_path.glob("slot-*")) == []
 
 
-class Thing:
-    """An object that a weak reference can point to."""
-
-
 def test_ctrl_c_in_the_callback_of_a_weak_reference_is_not_lost(tmp_path: Path) -> None:
-    things = [Thing()]
+    things: list[set[int]] = [set()]
     gone = weakref.ref(things[0], lambda _: os.kill(os.getpid(), signal.SIGINT))
     listed = tasks(tmp_path, "work")
     with (
