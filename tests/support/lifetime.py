@@ -89,9 +89,8 @@ print(json.dumps({"before": before, "after": settled(before), "first": first[0],
 def in_sequence(count: int, prefix: Sequence[str] = ()) -> dict[str, Any]:
     """Make and close `count` laboratories in one process; return the resources that it holds.
 
-    Returns:
-        The numbers of descriptors, children and threads "before", after the "first" five and
-        "after" all laboratories, and "grown_mib", the growth of its memory since the first five.
+    These are descriptors, children and threads "before", after the "first" five and "after" all
+    laboratories, and "grown_mib", the growth of the memory since the first five.
     """
     done = completed([*prefix, sys.executable, "-c", _SEQUENCE, str(count)], check=True)
     assert done.stderr == ""

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -99,9 +100,10 @@ def test_file_goes_into_the_page_cache_step_by_step() -> None:
 
 def test_without_a_disk_its_recording_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tcplab.experiments.files._ELSEWHERE", ())
-    monkeypatch.setattr("tempfile.tempdir", "/dev/shm")
-    assert page_cache.measure().provenance["recorded"]["why"] == NO_DISK
-    assert not list(Path("/dev/shm").glob("tcplab-*"))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as in_memory:
+        monkeypatch.setattr("tempfile.tempdir", in_memory)
+        assert page_cache.measure().provenance["recorded"]["why"] == NO_DISK
+        assert not list(Path(in_memory).iterdir())
 
 
 def test_file_is_removed_at_the_end_and_with_a_killed_owner() -> None:
