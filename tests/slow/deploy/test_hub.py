@@ -56,11 +56,12 @@ with lab:
     data = capture.path.read_bytes()
     print(capture.drops, [word for word in secrets if word in data])
 """
-#: Try to open what a process has under /proc, to enter its namespaces, to capture on the machine's
-#: interfaces, and to read the files in folders. Print what succeeded.
+#: Try to open what a process has under /proc, to take its input, trace it and enter its namespaces,
+#: to capture on the machine's interfaces, and to read the files in folders. Print what succeeded.
 INTRUDER = """
-import json, os, subprocess, sys
+import ctypes, json, os, subprocess, sys
 from pathlib import Path
+libc = ctypes.CDLL(None)
 
 def succeeds(*command):
     return subprocess.run(command, capture_output=True).returncode == 0
@@ -72,14 +73,20 @@ def opened(pid):
         except OSError:
             continue
         yield part
+    process = libc.syscall(434, pid, 0)  # pidfd_open(2)
+    if libc.syscall(438, process, 0, 0) != -1:  # pidfd_getfd(2)
+        yield "descriptor"
+    libc.close(process)
     if succeeds("nsenter", f"--target={pid}", "--user", "--net", "--preserve-credentials", "true"):
         yield "nsenter"
+    if libc.ptrace(0x4206, pid, None, None) == 0:  # PTRACE_SEIZE
+        yield "trace"
 
 neighbours = {}
 for entry in Path("/proc").glob("[0-9]*"):
     status = (entry / "status").read_text() if entry.exists() else ""
     if f"Uid:\\t{sys.argv[1]}\\t" in status:
-        neighbours[status.split()[1]] = list(opened(entry.name))
+        neighbours[status.split()[1]] = list(opened(int(entry.name)))
 ready = ["unshare", "--user", "--net", "sh", "-c", "echo; exec sleep 60"]
 with subprocess.Popen(ready, stdout=subprocess.PIPE) as child:
     child.stdout.read(1)
@@ -103,7 +110,8 @@ def check_intrusion(found: str, *, own_folder: str = "") -> None:
     assert "lab_init" in neighbours
     assert set(map(tuple, neighbours.values())) == {()}, neighbours
     # The same attempts succeed on the intruder's own child and files.
-    assert {"environ", "mem", "fd", "ns/net", "nsenter", "capture"} <= set(own)
+    expected = {"environ", "mem", "fd", "ns/net", "descriptor", "nsenter", "trace", "capture"}
+    assert expected <= set(own)
     assert [top for top, files in readable.items() if files] == [own_folder] * bool(own_folder), (
         readable
     )
