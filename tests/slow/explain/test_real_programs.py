@@ -6,6 +6,7 @@ The cases of tests/lab/explain/test_waits.py that repeat a statement are tried, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ pytestmark = [
     pytest.mark.timeout(600),  # the first Go program compiles the standard library
 ]
 
-NODELAY = "c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
+Limit = partial(Fault, kind="limit", rtt_ms=40)
 
 
 def words(text: str) -> Callable[[Path], Sequence[str]]:
@@ -103,37 +104,29 @@ FAULTS = {
         "fixed-receive-buffer",
         rtt_ms=40,
     ),
-    "icinga-redis-without-pipelining": Fault(
+    "icinga-redis-without-pipelining": Limit(
         "https://github.com/Icinga/icinga2/issues/5670",
         lambda _: run.redis(),
         lambda _: run.words("redis-benchmark -h server -n 20 -c 1 -t get -q"),
         "round-trips",
-        kind="limit",
-        rtt_ms=40,
     ),
-    "pi-hole-a-connection-for-each-request": Fault(
+    "pi-hole-a-connection-for-each-request": Limit(
         "https://github.com/pi-hole/FTL/pull/2357",
         run.nginx,
         shell(f"for i in 1 2 3 4 5 6; do curl -s -o /dev/null {URL}small; done", "curl"),
         "new-connections",
-        kind="limit",
-        rtt_ms=40,
     ),
-    "go-http2-window-of-64-kib": Fault(
+    "go-http2-window-of-64-kib": Limit(
         "https://github.com/golang/go/issues/17985",
         lambda folder: run.go_http2(folder, "65536"),
         lambda folder: run.go_http2(folder, URL),
         "protocol-window",
-        kind="limit",
-        rtt_ms=40,
     ),
-    "node-http2-window-of-64-kib": Fault(
+    "node-http2-window-of-64-kib": Limit(
         "https://github.com/nodejs/node/issues/19141",
         lambda folder: run.node_http2(folder, "65535"),
         lambda folder: run.node_http2(folder, URL),
         "protocol-window",
-        kind="limit",
-        rtt_ms=40,
     ),
     "uhttpd-one-write-per-header-line": Fault(
         "https://github.com/openwrt/uhttpd/pull/34",
@@ -164,12 +157,11 @@ FAULTS = {
         lambda folder: run.uring(folder, "head", "payload"),
         NAGLE,
     ),
-    "reshuffle-https-without-keep-alive": Fault(
+    "reshuffle-https-without-keep-alive": Limit(
         "https://github.com/reshufflehq/reshuffle/pull/313",
         run.node_https,
         lambda folder: run.node_https(folder, "each"),
         "new-connections",
-        kind="limit",
         rtt_ms=20,
     ),
     "ocaml-tls-an-answer-behind-the-session-tickets": Fault(
