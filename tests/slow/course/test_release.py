@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -70,9 +71,7 @@ def test_checksums_match_and_programs_name_no_build_directory(built: dict[str, P
             assert b"tcplab-release-" not in wheel.read(name), name
 
 
-def test_links_of_the_student_bundle_resolve_and_setup_is_executable(
-    built: dict[str, Path],
-) -> None:
+def test_links_of_the_bundle_resolve_and_setup_is_executable(built: dict[str, Path]) -> None:
     with zipfile.ZipFile(of_kind(built, "-student.zip")) as zipped:
         entries = {entry.filename.partition("/")[2]: entry for entry in zipped.infolist()}
         assert entries["tools/setup"].external_attr >> 16 & 0o111
@@ -87,13 +86,8 @@ def test_links_of_the_student_bundle_resolve_and_setup_is_executable(
 def test_student_bundle_has_no_solutions(built: dict[str, Path]) -> None:
     bundle = of_kind(built, "-student.zip")
     entries = names(bundle)
-    for needed in (
-        "Makefile",
-        "README.md",
-        "locks/requirements.lock",
-        "src/laboratory/wire/wire.c",
-    ):
-        assert needed in entries
+    needed = {"Makefile", "README.md", "locks/requirements.lock", "src/laboratory/wire/wire.c"}
+    assert needed <= set(entries)
     assert any(name.startswith("lessons/") for name in entries)
     forbidden = ("solutions/", "tests/", "bench/", "deploy/", "docs/instructors-guide.md")
     assert not [name for name in entries if name.startswith(forbidden)]
@@ -106,7 +100,8 @@ def test_student_bundle_has_no_solutions(built: dict[str, Path]) -> None:
                 assert not answers.search(zipped.read(name)), name
 
 
-def test_make_test_in_the_student_bundle_is_refused(built: dict[str, Path], tmp_path: Path) -> None:
+def test_make_in_the_student_bundle(built: dict[str, Path], tmp_path: Path) -> None:
+    """Its tests are refused, and an address is written where other tools find it."""
     with zipfile.ZipFile(of_kind(built, "-student.zip")) as zipped:
         zipped.extractall(tmp_path)
     (bundle,) = tmp_path.iterdir()
@@ -117,6 +112,12 @@ def test_make_test_in_the_student_bundle_is_refused(built: dict[str, Path], tmp_
         "make: a student bundle has no tests; the repository and the instructor bundle have them"
     )
     assert not (bundle / ".venv").exists()
+    assert "the address is missing" in completed(["make", "address", "URL=x"], cwd=bundle).stderr
+    url = "https://host.example/tcplab"
+    completed(["make", "address", f"URL={url}"], cwd=bundle, check=True)
+    project = tomllib.loads((bundle / "pyproject.toml").read_text())["project"]
+    assert project["urls"] == {"Homepage": url, "Issues": f"{url}/issues"}
+    assert f'\nrepository-code: "{url}"\n' in (bundle / "CITATION.cff").read_text()
 
 
 def test_instructor_bundle_has_every_tracked_file(built: dict[str, Path]) -> None:
@@ -154,8 +155,7 @@ def test_wheel_has_programs_sources_and_licences(built: dict[str, Path], tmp_pat
         assert copied.read_bytes() == source.read_bytes()
 
     course = tmp_path / "course"
-    command = [sys.executable, "-P", "-c", QUICKSTART, str(site), str(course)]
-    run_checked(command)
+    run_checked([sys.executable, "-P", "-c", QUICKSTART, str(site), str(course)])
     for path in (*(ROOT / "lessons").glob("*.ipynb"), *(ROOT / "exercises").glob("*/*.ipynb")):
         assert (course / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
     assert (course / "start.ipynb").is_file()
