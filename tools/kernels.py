@@ -4,7 +4,7 @@
     python -m tools.kernels --page           docs/kernels.md, from tests/data/kernels
 
 The facts are counts, sizes and sequences. A time is given only if a kernel timer determines it,
-rounded to the resolution of the timer's clock.
+rounded to tens of milliseconds. Every rule is measured three times.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import platform
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,6 +37,9 @@ from tcplab.timeline.sockets import read_tcp_info
 
 MSS: Final = 1448
 UDP_SEGMENT: Final = 103
+RUNS: Final = 3  #: measurements of each rule
+TIMER: Final = "(ms, rounded to tens)"  #: end of the name of a timer's rule
+LOSS_AT: Final = "after a loss at a cwnd of 70"  #: an ACK more or less moves the result by one
 
 Measure = Callable[[], str]
 FACTS: dict[str, tuple[str, str, Measure]] = {}  #: group, history and measurement of each rule
@@ -153,7 +157,7 @@ ACKS = "Acknowledgements"
 LONGER: Final = "no change, emulation makes the times longer"  #: history of a timer's rule
 
 
-@fact(ACKS, "delay of a delayed ACK (ms, rounded to tens)", LONGER)
+@fact(ACKS, f"delay of a delayed ACK {TIMER}", LONGER)
 def _delayed_ack() -> str:
     run = small_then(4, 100)
     return f"{round(run.data[1].time_ms - run.data[0].time_ms - 20, -1):.0f}"
@@ -253,7 +257,7 @@ def forgotten(name: str) -> str:
 several(
     NAGLE,
     [
-        f"a forgotten cork at an RTT of {rtt_ms} ms releases its data after (ms, rounded to tens)"
+        f"a forgotten cork at an RTT of {rtt_ms} ms releases its data after {TIMER}"
         + (f" | {LONGER}" if rtt_ms > 10 else "")
         for rtt_ms in (10, 50, 150)
     ],
@@ -411,8 +415,8 @@ def _tail() -> str:
 
 several(
     LOSS,
-    [f"cwnd of {name} after a loss among 80 in flight" for name in ("reno", "cubic")],
-    lambda name: f"about {round(loss('60', name.split()[2])[1], -1)}",
+    [f"cwnd of {name} {LOSS_AT}" for name in ("reno", "cubic")],
+    lambda name: str(loss("60", name.split()[2])[1]),
 )
 several(
     LOSS,
@@ -462,6 +466,8 @@ several(
         "ipv4.tcp_rto_max_ms | since 6.15",
         "core.wmem_default | 6.1 does not show it in a namespace",
         "core.rmem_default | 6.1 does not show it in a namespace",
+        "core.wmem_max | 212992 until 6.17, 4 MiB since 6.18 (a6d4f25888b8)",
+        "core.rmem_max | 212992 until 6.17, 4 MiB since 6.18 (a6d4f25888b8)",
     ],
     setting,
 )
@@ -515,17 +521,31 @@ The columns come from Debian's kernels in virtual machines (6.1 from bookworm, 6
 from sid), and from the machine that made the recordings (6.18). Where kernels differ, the last
 column gives the version of the change. Otherwise it says that this version is not known, or that
 the difference comes from emulation. Times appear only where a kernel timer determines them. The
-virtual machines are emulated, so their times are too long, here by up to 20 ms. On a busy machine
-single results were disturbed. Such rules were measured again, and the table has the most frequent
-result. An empty cell was not measured. A dash means that the kernel has no such setting.
+virtual machines are emulated, so their times are too long, here by up to 20 ms.
+
+The command measures each rule three times. If the results differ, as they may on a busy machine,
+the command gives the range of a timer or a window, and each result of any other rule with its
+number of runs. The column 6.18 was made this way. In the other columns, only rules whose first
+result looked disturbed were measured again, and "about" marks a window rounded to tens. An empty
+cell was not measured. A dash means that the kernel has no such setting.
 """
+
+
+def agreed(rule: str, results: Sequence[str]) -> str:
+    """Return the common result of several measurements, their range, or each with its count."""
+    counts = Counter(results).most_common()
+    if len(counts) == 1:
+        return results[0]
+    if rule.endswith((TIMER, LOSS_AT)):
+        return f"{min(results, key=float)}–{max(results, key=float)}"
+    return ", ".join(f"{result} ({count} of {len(results)} runs)" for result, count in counts)
 
 
 def measured() -> dict[str, str]:
     """Measure all facts of this kernel, and report each on standard error."""
     result = {}
     for rule, (_group, _history, measure) in FACTS.items():
-        result[rule] = measure()
+        result[rule] = agreed(rule, [measure() for _ in range(RUNS)])
         print(f"{rule}: {result[rule]}", file=sys.stderr, flush=True)
     return result
 

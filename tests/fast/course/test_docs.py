@@ -168,3 +168,15 @@ def test_page_of_kernels_is_made_from_what_was_measured() -> None:
     for measured in each(kernels.shipped()):
         assert len(measured) >= 65
         assert measured.keys() - {"kernel"} <= kernels.FACTS.keys()
+
+
+@pytest.mark.parametrize(
+    ("rule", "results", "shown"),
+    [
+        ("any rule", ("16", "16", "16"), "16"),
+        ("any rule", ("16", "24", "16"), "16 (2 of 3 runs), 24 (1 of 3 runs)"),
+        (f"any delay {kernels.TIMER}", ("90", "110", "100"), "90–110"),
+    ],
+)
+def test_results_that_differ_are_shown(rule: str, results: tuple[str, ...], shown: str) -> None:
+    assert kernels.agreed(rule, results) == shown
