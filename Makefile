@@ -133,7 +133,7 @@ format: setup-dev ## format Python, C and notebooks
 LOCK := uv pip compile --quiet --universal --fork-strategy fewest --python-version $(LOCK_PYTHON) \
 	--generate-hashes --custom-compile-command 'make lock' $(UV_LOCK)
 lock: setup-dev ## pin the dependencies of pyproject.toml in locks/
-	$(LOCK) pyproject.toml -o locks/requirements.lock >/dev/null
+	$(LOCK) pyproject.toml --extra course --extra grading -o locks/requirements.lock >/dev/null
 	$(LOCK) pyproject.toml --all-extras --group dev --constraint locks/requirements.lock -o locks/requirements-dev.lock >/dev/null
 	$(LOCK) --group build --constraint locks/requirements-dev.lock -o locks/requirements-build.lock >/dev/null
 

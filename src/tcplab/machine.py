@@ -1,11 +1,12 @@
-"""Find programs and libraries that Python packages do not provide.
+"""Find programs of the distribution, and Python packages of the extras that are not installed.
 
-If one is missing, the doctor lists it, an experiment falls back to its recording and names the
-package, and a test is skipped with the same message.
+If a program is missing, the doctor lists it, an experiment falls back to its recording and names
+the package, and a test is skipped with the same message.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from dataclasses import dataclass
@@ -68,6 +69,17 @@ NEEDS: Final = {
     "tshark": Need("tshark", ""),
     "wget": Need("wget", ""),
 }
+#: The extra of this package that brings a module, for modules that some rooms cannot work without.
+_EXTRAS: Final = {
+    "IPython": "course",
+    "ipywidgets": "course",
+    "jupyterlab": "course",
+    "matplotlib": "course",
+    "nbgrader": "grading",
+    "packaging": "course",
+    "scapy": "packets",
+    "voila": "course",
+}
 #: Folders in which Debian installs servers, outside an ordinary user's PATH.
 _SERVERS: Final = ("/usr/sbin", "/sbin")
 
@@ -100,3 +112,11 @@ def require(*names: str) -> None:
     """Raise MissingError, with the message of lacking(), if one of these programs is missing."""
     if why := lacking(*names):
         raise MissingError(why)
+
+
+def require_modules(*names: str) -> None:
+    """Raise MissingError, with the command that installs it, if one of these modules is missing."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            extra = _EXTRAS[name]
+            raise MissingError(f"{name} is not installed: pip install 'tcplab[{extra}]'")

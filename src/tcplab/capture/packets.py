@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from tcplab.machine import require_modules
 from tcplab.segments.pcap import ETHERNET, IPV4, IPV6, LOOP, NULL, RAW, SLL, SLL2, PacketTable
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def dissect(frame: bytes, link_type: int) -> Packet:
 @functools.cache
 def load_layers() -> dict[int, Callable[[bytes], Packet]]:
     """Map link types to functions that dissect a frame with scapy; -1 is for any other type."""
+    require_modules("scapy")
     # Only these layers are imported, because importing scapy.all takes 2 s.
     from scapy.layers.inet import IP
     from scapy.layers.inet6 import IPv6
@@ -71,6 +73,7 @@ def scapy_time(time_ns: int) -> Any:
 
 def packet_list(packets: Iterable[Packet]) -> PacketList:
     """Return the packets as a scapy PacketList."""
+    require_modules("scapy")
     from scapy.plist import PacketList
 
     return PacketList(list(packets), "capture")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.capture.packet_socket import COMING_IN, EVERYTHING, open_packet_socket, receive
 from tcplab.errors import LabError
+from tcplab.machine import require_modules
 from tcplab.segments.pcap import MAX_PACKET_BYTES
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def scapy_socket(host: Host) -> Any:
     its kernel. With ``host.address`` the exchange would end at once, because the host's kernel
     would find no connection for the answer and reset it (RFC 9293, 3.5.2).
     """
+    require_modules("scapy")
     from scapy.layers.inet import IP
     from scapy.supersocket import SuperSocket
 

@@ -108,9 +108,8 @@ def _start(sources: dict[Any, str], **options: Any) -> Any:
 
 
 def _source(opened: socket.socket, link_type: int) -> Any:
-    from scapy.supersocket import SuperSocket
-
     load_layers()  # scapy's layers must be imported before the first packet arrives
+    from scapy.supersocket import SuperSocket
 
     class Source(SuperSocket):
         def __init__(self) -> None:

@@ -156,6 +156,9 @@ def explain(
     with loading():
         from tcplab.explain.answer import explained  # noqa: F401
 
+        if figure:  # before anything is recorded, since an extra may be missing
+            from tcplab import figures  # noqa: F401
+
     if capture is not None and json:
         if evidence != Evidence(peer_capture=evidence.peer_capture) or figure:
             raise ValueError("--json: only --peer-capture and --rate-mbit can be given with it")

@@ -53,9 +53,9 @@ def grade(
     Example: tcplab grade small-writes --jobs 4
     """
     with loading():
-        from sqlalchemy.exc import OperationalError
+        from tcplab.grading import batch, pool  # first, since its door reports a missing extra
 
-        from tcplab.grading import batch, pool
+        from sqlalchemy.exc import OperationalError  # isort: skip
 
     run_by: dict[str, Any] = {
         "course": course,

@@ -84,13 +84,14 @@ def _run(arguments: argparse.Namespace) -> int:
     from tcplab.experiments import as_json, table
     from tcplab.segments.left_out import in_words as left_out_in_words
 
+    if getattr(arguments, "figure", None):
+        from tcplab import figures  # before the measurement, since an extra may be missing
+
     result = measured(arguments.experiment, arguments)
     origin = result.provenance
     # Ctrl-C ends a long experiment early; the exit status shows that the result is incomplete.
     status = 130 if origin.get("interrupted") else 0
     if getattr(arguments, "figure", None):
-        from tcplab import figures
-
         draw, keys, options = _FIGURES[arguments.experiment.name]
         getattr(figures, draw)(result, *keys, **options).save(arguments.figure)
     if arguments.json:

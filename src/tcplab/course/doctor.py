@@ -112,6 +112,7 @@ def version_table() -> Table:
     """Return a table with the required and the installed version of each package."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
+    machine.require_modules("packaging")
     from packaging.requirements import Requirement
 
     rows = [
@@ -121,7 +122,8 @@ def version_table() -> Table:
     ]
     for text in requires("tcplab") or ():
         wanted = Requirement(text)
-        if wanted.marker and not wanted.marker.evaluate({"extra": ""}):
+        extras = ("", "course", "grading")
+        if wanted.marker and not any(wanted.marker.evaluate({"extra": extra}) for extra in extras):
             continue
         try:
             here = version(wanted.name)

@@ -26,3 +26,6 @@ from tcplab.figures.picture import Picture as Picture
 from tcplab.figures.pipes import *
 from tcplab.figures.the_lab import *
 from tcplab.figures.timeline_figure import *
+from tcplab.machine import require_modules
+
+require_modules("matplotlib")

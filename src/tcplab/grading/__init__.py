@@ -9,5 +9,8 @@ from __future__ import annotations
 
 from tcplab.grading.assignment import Assignment, Numbers, open_assignment
 from tcplab.grading.checks import Verdict
+from tcplab.machine import require_modules
 
 __all__ = ["Assignment", "Numbers", "Verdict", "open_assignment"]
+
+require_modules("nbgrader")

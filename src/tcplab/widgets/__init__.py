@@ -19,10 +19,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tcplab.checks import unknown
+from tcplab.machine import require_modules
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import PANELS, load
 
 __all__ = ["Panel"]
+
+require_modules("ipywidgets")
 
 _FUNCTIONS = {name.replace("-", "_"): name for name in PANELS}
 
