@@ -1,13 +1,16 @@
 """Read and write `captures.zip`, the archive of an assignment's captures.
 
 A student's numbers name members of the archive, such as `captures/17.pcapng`. The member
-`captures/17.log` lists the calls of the recorded program. Members are stored uncompressed, so the
-same captures give the same bytes with any version of zlib. A damaged archive raises ParameterError.
+`captures/17.log` lists the calls of the recorded program. An archive is rewritten only if a member
+has changed, since another version of zlib may compress the same captures to other bytes. A damaged
+archive raises ParameterError.
 """
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
+import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,7 @@ ARCHIVE_FILE: Final = "captures.zip"
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 _PLAIN_FILE: Final = 0o100644 << 16
 _MADE_ON_UNIX: Final = 3
+_DAMAGED: Final = (zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Stored:
         with _opened(self.folder) as archive:
             try:
                 return archive.read(name)
-            except (KeyError, zipfile.BadZipFile) as error:
+            except (KeyError, *_DAMAGED) as error:
                 raise _unusable(self.folder, error) from None
 
 
@@ -82,19 +86,22 @@ def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[
             names = [name for name in names if f"{name.rpartition('.')[0]}.pcapng" in captures]
         try:
             return {name: archive.read(name) for name in names}
-        except zipfile.BadZipFile as error:
+        except _DAMAGED as error:
             raise _unusable(folder, error) from None
 
 
 def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
-    """Write an assignment's archive. The same members always give the same bytes."""
+    """Write an assignment's archive, unless it exists with the same members."""
     path = folder / ARCHIVE_FILE
+    with contextlib.suppress(ParameterError):  # there is none, or it is damaged
+        if read_archive(folder) == members:
+            return
     fresh = path.with_name(f".{path.name}.new")
-    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(fresh, "w") as archive:
         for name in sorted(members, key=_order):
             entry = zipfile.ZipInfo(name, _NO_TIME)
             entry.external_attr, entry.create_system = _PLAIN_FILE, _MADE_ON_UNIX
-            archive.writestr(entry, members[name])
+            archive.writestr(entry, members[name], zipfile.ZIP_DEFLATED)
     fresh.replace(path)
 
 

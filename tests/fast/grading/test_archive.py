@@ -35,18 +35,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_equal_captures_make_equal_bytes(folder: Path) -> None:
-    before = (folder / ARCHIVE_FILE).read_bytes()
+def test_equal_captures_do_not_rewrite_the_archive(folder: Path) -> None:
+    before = (folder / ARCHIVE_FILE).stat().st_ino
     write_archive(folder, dict(reversed(MEMBERS.items())))
-    assert (folder / ARCHIVE_FILE).read_bytes() == before
+    assert (folder / ARCHIVE_FILE).stat().st_ino == before
     assert read_archive(folder) == MEMBERS
     assert [capture.name for capture in captures_in(folder)] == [
         "captures/2.pcapng",
         "captures/10.pcapng",
     ]
     with zipfile.ZipFile(folder / ARCHIVE_FILE) as archive:
-        assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
+        assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_DEFLATED}
     assert [path.name for path in folder.iterdir()] == [ARCHIVE_FILE]
+    write_archive(folder, {**MEMBERS, "captures/2.pcapng": b"too"})
+    assert read_archive(folder)["captures/2.pcapng"] == b"too"
 
 
 def test_a_capture_comes_with_its_log(folder: Path) -> None:
@@ -86,9 +88,9 @@ def test_an_archive_that_cannot_be_used_is_named(folder: Path) -> None:
     ):
         take_out(folder, ["captures/2.pcapng"], folder)
     data = bytearray((folder / ARCHIVE_FILE).read_bytes())
-    data[data.index(b"two")] ^= 1
+    data[data.index(b"captures/2.pcapng") + len("captures/2.pcapng") + 2] ^= 0xFF
     (folder / ARCHIVE_FILE).write_bytes(data)
-    with pytest.raises(ParameterError, match=r"captures\.zip cannot be read \(Bad CRC"):
+    with pytest.raises(ParameterError, match=r"captures\.zip cannot be read \((Bad CRC|Error -3)"):
         read_archive(folder)
     (folder / ARCHIVE_FILE).write_bytes(b"<html>Please log in</html>")
     with pytest.raises(ParameterError, match=r"cannot be read \(File is not a zip file\)"):
