@@ -2,23 +2,26 @@
 //
 // Requests and answers are text on the guest's serial port, whose other end is web/init.
 
+import { BYTES } from "./bytes.mjs"; // of each file, written by web/build
+import { hardware } from "./hardware.mjs";
+
 const FILES = { wasm: "v86.wasm", state: "state.bin.zst" };
 
-// Fetch the files in parallel. Call progress with the number of bytes that have arrived and their total.
+// Fetch the files in parallel. Call progress with the number of bytes that have arrived and their total. A server that
+// compresses would announce the length of the compressed file, so the lengths come from the build.
 async function load(base, progress) {
   let arrived = 0;
-  const sizes = {};
+  const all = Object.values(FILES).reduce((sum, file) => sum + BYTES[file], 0);
   const fetched = Object.entries(FILES).map(async ([name, file]) => {
     const answer = await fetch(new URL(file, base));
     if (!answer.ok) throw new Error(`${file}: ${answer.status} ${answer.statusText}`);
-    sizes[name] = Number(answer.headers.get("Content-Length"));
     const parts = [];
     for (const reader = answer.body.getReader(); ; ) {
       const { done, value } = await reader.read();
       if (done) break;
       parts.push(value);
       arrived += value.length;
-      progress(arrived, Object.values(sizes).reduce((sum, size) => sum + size, 0));
+      progress(arrived, all);
     }
     return [name, await new Blob(parts).arrayBuffer()];
   });
@@ -108,12 +111,3 @@ export async function start(base, progress) {
     },
   };
 }
-
-// A saved state can be restored only on the same hardware.
-export const hardware = {
-  memory_size: 80 << 20,
-  vga_memory_size: 1 << 20,
-  disable_keyboard: true,
-  disable_mouse: true,
-  disable_speaker: true,
-};

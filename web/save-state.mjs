@@ -4,7 +4,7 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { hardware } from "./machine.mjs";
+import { hardware } from "./hardware.mjs";
 
 const directory = resolve(process.argv[2]);
 const { V86 } = await import(pathToFileURL(`${directory}/libv86.mjs`));

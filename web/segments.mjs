@@ -61,9 +61,9 @@ function usual(values) {
 }
 
 // Return a value with the number of messages that have it unless all have it.
-export function share(value, values) {
+export function share(value, values, words = String) {
   const alike = values.filter((other) => equal(value, other)).length;
-  return alike === values.length ? `${value}` : `${value} in ${alike} of ${values.length} messages`;
+  return alike === values.length ? words(value) : `${words(value)} in ${alike} of ${values.length} messages`;
 }
 
 // Return the sizes of the segments in most messages, and the numbers of the messages that have these sizes.

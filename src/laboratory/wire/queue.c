@@ -2,6 +2,7 @@
 #include "queue.h"
 
 #include "ports.h"
+#include "process.h"
 
 #include <math.h>
 #include <string.h>

@@ -110,16 +110,54 @@ def test_counts_that_vary_are_shown_with_their_share(page: Any) -> None:
     assert typical == [[2, 2], [4, 5, 6, 7], "2 in 4 of 8 messages", "2"]
 
 
-def test_the_drawing_shows_the_message_whose_wait_is_in_words(page: Any) -> None:
-    facts = run(page, mode="default")
+def test_the_drawing_shows_the_writes_and_segments_when_they_happened(page: Any) -> None:
+    facts = run(page, mode="default", rtt="100")
     rows = page.locator(".run-it-here tbody tr")
     sent = [row.split("\t")[2] for row in rows.filter(has_text="client → server").all_inner_texts()]
     assert " + ".join(size for size in sent if size != "–") == facts["sizes"]
-    [pause] = [text.split("\t")[0] for text in rows.all_inner_texts() if " ms" in text]
-    assert page.locator(".run-it-here svg text", has_text=" ms").text_content() == pause
-    # The wait begins at the second write, and the pause at the segment of the first write.
-    assert float(pause.removesuffix(" ms")) == pytest.approx(wait_ms(facts), abs=0.5)
+    drawn = page.evaluate(
+        """() => {
+            const of = (kind, names) => [...document.querySelectorAll(`svg ${kind}`)].map(
+                (shape) => names.map((name) => Number(shape.getAttribute(name))));
+            return [of("line.write", ["x1"]), of("rect.wait", ["x", "width"]),
+                of("line.ack", ["x1", "x2"]), of("line.data", ["x1", "x2"])];
+        }"""
+    )
+    writes, [[begin, width]], acks, data = drawn
+    assert len(writes) == 15
+    assert all(x <= begin or x >= begin + width for [x] in writes)
+    # The ACK's timer is drawn to the same scale as a flight, which takes half of the round trip.
+    text = page.locator(".run-it-here svg text", has_text=" ms").text_content()
+    per_ms = width / float(text.removesuffix(" ms"))
+    assert all(later - earlier >= 49 * per_ms for earlier, later in acks + data)
+    assert acks[0][1] - acks[0][0] == pytest.approx(50 * per_ms, rel=0.1)
     assert "the one with the median wait" in page.inner_text(".run-it-here .note")
+
+
+def test_a_result_names_the_settings_that_it_was_measured_with(page: Any) -> None:
+    run(page, mode="default", writes="3", bytes="7")
+    page.locator("[name=mode]").select_option("writev")
+    assert page.inner_text(".run-it-here h4").startswith("default (Nagle’s algorithm), 3 × 7 bytes")
+
+
+def test_progress_counts_the_bytes_of_files_behind_a_compressing_server(page: Any) -> None:
+    page.route(
+        "**/*.zst",
+        lambda route: route.fulfill(
+            path=BUILT / "state.bin.zst", headers={"Content-Length": "1000"}
+        ),
+    )
+    shown = page.evaluate(
+        """async () => {
+            const { start } = await import("./machine.mjs");
+            const shown = [];
+            await start(location.href, (arrived, all) => shown.push([arrived, all]));
+            return [shown.at(0), shown.at(-1)];
+        }"""
+    )
+    loaded = sum((BUILT / name).stat().st_size for name in ("state.bin.zst", "v86.wasm"))
+    assert [all_bytes for _, all_bytes in shown] == [loaded, loaded]
+    assert shown[1][0] == loaded
 
 
 def test_a_message_too_long_for_the_guest_is_refused(page: Any) -> None:
@@ -163,7 +201,7 @@ def test_cork_joins_writes_and_a_far_peer_costs_a_round_trip(page: Any, site: st
 def test_segments_follow_the_mtu(page: Any, site: str) -> None:
     page.goto(f"{site}/segments.html")
     assert run(page)["sizes"].startswith("1448 + 1448 + 1104")
-    assert run(page, mtu="576")["sizes"].startswith("524 + 524")
+    assert run(page, mtu="576")["sizes"].startswith("7 × 524 + 332")
 
 
 def test_axe_finds_no_violations_in_the_box(page: Any, tmp_path: Path) -> None:
