@@ -182,10 +182,11 @@ def _facts(parameter: Parameter) -> Iterator[str]:
         if parameter.many and tuple(values) == parameter.choices:
             yield "default: all"
         else:
-            yield f"default: {shlex.join(_word(parameter, value) for value in values)}"
+            yield f"default: {shlex.join(word(parameter, value) for value in values)}"
 
 
-def _word(parameter: Parameter, value: Any) -> str:
+def word(parameter: Parameter, value: Any) -> str:
+    """Return a value as the parameter's option takes it."""
     if parameter.spelled:
         return parameter.spelled.show(value)
     if isinstance(value, bool):

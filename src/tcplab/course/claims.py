@@ -6,6 +6,7 @@ and the bounds within which the reason and the verdict are true:
 
     name = ["result", "expression", least, most, "format"]
 
+The evidence names each result that the numbers come from as {result}, and the page has its command.
 In the expression, `r` is the result and `by` maps each variant to its row. The value is one number,
 or one per run. `fails` names a change that must make the verdict fail. It is "NUMBER = VALUE", or
 "CASE → OTHER" to make the expressions read another case. By default, the first number is halved. A
