@@ -267,9 +267,7 @@ static void enqueue_fragments(struct direction *d, const struct frame *original,
     }
 }
 
-/* Returns why the frame is dropped, or STAYS; sets *fragments if it has to be split. ARP is exempt
-   from random loss. Its timing depends on the hosts' clocks, but an experiment must be repeatable.
- */
+/* Returns why the frame is dropped, or STAYS; sets *fragments if it has to be split. */
 static enum reason admit(struct direction *d, const struct frame *view, const struct headers *h,
                          unsigned struck, struct frame **fragments) {
     uint32_t mtu = (uint32_t)d->set.mtu;

@@ -10,8 +10,10 @@ enum {
     IPV4_MF = 0x2000,
     IPV4_OFFSET = 0x1fff, /* counts units of 8 bytes */
     IP_HEADER = 20,
+    IPV6_HEADER = 40,
+    IPV6_EXTENSION = 8, /* length of the shortest, and of the fragment header */
+    IPV6_OFFSET = 0xfff8,
     ICMP_HEADER = 8,
-    MAX_QUOTE = 576 - IP_HEADER - ICMP_HEADER, /* most quoted bytes of the dropped packet */
 };
 
 uint64_t sum_bytes(uint64_t sum, const uint8_t *bytes, size_t length) {
@@ -54,23 +56,98 @@ static void parse_transport(struct headers *h, const uint8_t *data) {
     }
 }
 
-struct headers parse_headers(const uint8_t *data, uint32_t length) {
-    struct headers h = {0};
+/* Returns the IP version of a frame that has room for the header, or 0. */
+static uint8_t ip_version(const uint8_t *data, uint32_t length) {
+    if (length < ETH_HLEN + IP_HEADER)
+        return 0;
+    uint16_t type = get16(data + 2L * ETH_ALEN);
+    uint8_t version = data[ETH_HLEN] >> 4;
+    if (type == ETH_P_IP && version == 4)
+        return 4;
+    return type == ETH_P_IPV6 && version == 6 && length >= ETH_HLEN + IPV6_HEADER ? 6 : 0;
+}
+
+static void parse_ipv4(struct headers *h, const uint8_t *data, uint32_t length) {
     const uint8_t *ip = data + ETH_HLEN;
-    if (length < ETH_HLEN + IP_HEADER || get16(data + 2L * ETH_ALEN) != ETH_P_IP || ip[0] >> 4 != 4)
-        return h;
     uint32_t header = (ip[0] & 15) * 4U, packet = get16(ip + 2), field = get16(ip + 6);
     if (header < IP_HEADER || packet < header || packet > length - ETH_HLEN)
-        return h;
-    h.ip = true;
-    h.end = ETH_HLEN + packet;
-    h.protocol = ip[9];
-    h.fragment = field & IPV4_OFFSET;
-    h.plain = header == IP_HEADER && field == IPV4_DF && h.end == length;
-    h.transport_at = ETH_HLEN + header;
-    if (!h.fragment)
+        return;
+    h->ip = 4;
+    h->end = ETH_HLEN + packet;
+    h->protocol = ip[9];
+    h->fragment = field & IPV4_OFFSET;
+    h->plain = header == IP_HEADER && field == IPV4_DF && h->end == length;
+    h->transport_at = ETH_HLEN + header;
+}
+
+/* Returns the length of the IPv6 extension header at `at`, or 0 if the protocol is another one. */
+static uint32_t extension_bytes(uint8_t protocol, const uint8_t *at) {
+    switch (protocol) {
+    case IPPROTO_FRAGMENT:
+        return IPV6_EXTENSION;
+    case IPPROTO_AH:
+        return (at[1] + 2U) * 4;
+    case IPPROTO_HOPOPTS:
+    case IPPROTO_ROUTING:
+    case IPPROTO_DSTOPTS:
+        return (at[1] + 1U) * 8;
+    default:
+        return 0;
+    }
+}
+
+static void parse_ipv6(struct headers *h, const uint8_t *data, uint32_t length) {
+    const uint8_t *ip = data + ETH_HLEN;
+    uint32_t at = ETH_HLEN + IPV6_HEADER, end = at + get16(ip + 4);
+    if (end > length)
+        return;
+    h->ip = 6;
+    h->end = end;
+    h->protocol = ip[6];
+    for (uint32_t size; !h->fragment && at + IPV6_EXTENSION <= end; at += size) {
+        size = extension_bytes(h->protocol, data + at);
+        if (size == 0)
+            break;
+        h->fragment = h->protocol == IPPROTO_FRAGMENT && get16(data + at + 2) & IPV6_OFFSET;
+        h->protocol = data[at];
+    }
+    h->plain = at == ETH_HLEN + IPV6_HEADER && end == length;
+    h->transport_at = at < end ? at : end;
+}
+
+/* Returns whether the packet is neighbour discovery (RFC 4861), or concerns multicast listeners. */
+static bool is_housekeeping(const struct headers *h, const uint8_t *data) {
+    uint8_t type = h->end > h->transport_at ? data[h->transport_at] : 0;
+    return h->ip == 6 && h->protocol == IPPROTO_ICMPV6 && !h->fragment &&
+           ((type >= 130 && type <= 137) || type == 143);
+}
+
+struct headers parse_headers(const uint8_t *data, uint32_t length) {
+    struct headers h = {0};
+    uint8_t version = ip_version(data, length);
+    if (version == 4)
+        parse_ipv4(&h, data, length);
+    else if (version == 6)
+        parse_ipv6(&h, data, length);
+    if (is_housekeeping(&h, data))
+        return (struct headers){0};
+    if (h.ip && !h.fragment)
         parse_transport(&h, data);
     return h;
+}
+
+const uint8_t *ip_addresses(const uint8_t *data, size_t *both) {
+    bool is_v4 = data[ETH_HLEN] >> 4 == 4;
+    *both = is_v4 ? 8 : 32;
+    return data + ETH_HLEN + (is_v4 ? 12 : 8);
+}
+
+uint64_t pseudo_header_sum(const uint8_t *data, uint8_t protocol, size_t length) {
+    size_t both;
+    const uint8_t *addresses = ip_addresses(data, &both);
+    uint8_t rest[4] = {0, protocol};
+    put16(rest + 2, (uint32_t)length);
+    return sum_bytes(sum_bytes(0, addresses, both), rest, sizeof rest);
 }
 
 uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
@@ -84,14 +161,13 @@ uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
     return (uint16_t)h->payload_at;
 }
 
-/* ---- ECN: the two lowest bits of the second byte ---- */
+/* ---- ECN: the two lowest bits of the second byte, or of IPv6's traffic class ---- */
 
-enum { ECN_MASK = 3, ECN_CE = 3 };
+enum { ECN_CE = 3, IPV6_ECN_CE = 0x30 };
 
 bool allows_marking(const struct frame *frame) {
-    const uint8_t *data = frame->data;
-    return frame->length >= ETH_HLEN + IP_HEADER && get16(data + 2L * ETH_ALEN) == ETH_P_IP &&
-           data[ETH_HLEN] >> 4 == 4 && data[ETH_HLEN + 1] & ECN_MASK;
+    uint8_t version = ip_version(frame->data, frame->length);
+    return version && frame->data[ETH_HLEN + 1] & (version == 4 ? ECN_CE : IPV6_ECN_CE);
 }
 
 bool mark_congestion(struct frame *frame) {
@@ -99,6 +175,10 @@ bool mark_congestion(struct frame *frame) {
     if (!allows_marking(frame))
         return false;
     frame->marked = true;
+    if (ip[0] >> 4 == 6) {
+        ip[1] |= IPV6_ECN_CE;
+        return true;
+    }
     /* Adapt the checksum as in RFC 1624, so that a wrong one stays wrong. */
     uint32_t sum = (uint16_t)~get16(ip + 10) + (uint32_t)(uint16_t)~get16(ip);
     ip[1] |= ECN_CE;
@@ -116,7 +196,8 @@ uint32_t packet_bytes(const struct headers *h, const struct virtio_net_hdr *offl
 
 bool may_fragment(const uint8_t *data, const struct headers *h,
                   const struct virtio_net_hdr *offload, uint32_t mtu) {
-    return !(get16(data + ETH_HLEN + 6) & IPV4_DF) && h->transport_at == ETH_HLEN + IP_HEADER &&
+    return h->ip == 4 && !(get16(data + ETH_HLEN + 6) & IPV4_DF) &&
+           h->transport_at == ETH_HLEN + IP_HEADER &&
            offload->gso_type == VIRTIO_NET_HDR_GSO_NONE && mtu >= IP_HEADER + 8;
 }
 
@@ -164,31 +245,30 @@ struct frame *fragment(uint8_t *data, const struct headers *h, struct virtio_net
 
 /* ---- ICMP ---- */
 
-/* Returns false for an error, a later fragment, and a packet for or from more than one host. */
-static bool deserves_icmp(const uint8_t *data, const struct headers *h) {
+/* Returns whether both addresses can be those of single hosts (RFC 1812, RFC 4443 2.4). */
+static bool are_hosts(const uint8_t *data, const struct headers *h) {
+    static const uint8_t unspecified[16];
     const uint8_t *ip = data + ETH_HLEN;
-    uint8_t type = h->end > h->transport_at ? data[h->transport_at] : 0;
-    bool icmp_error =
-        h->protocol == IPPROTO_ICMP && type != 0 && type != 8 && (type < 13 || type > 18);
-    return !h->fragment && !(data[0] & 1) && ip[16] < 224 && ip[12] < 224 && ip[12] != 0 &&
-           ip[12] != 127 && !icmp_error;
+    if (h->ip == 6)
+        return ip[8] != 0xff && ip[24] != 0xff && memcmp(ip + 8, unspecified, 16) != 0;
+    return ip[16] < 224 && ip[12] < 224 && ip[12] != 0 && ip[12] != 127;
 }
 
-struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint32_t mtu) {
-    const uint8_t *quoted = data + ETH_HLEN;
-    uint32_t quote = h->end - ETH_HLEN < MAX_QUOTE ? h->end - ETH_HLEN : MAX_QUOTE;
-    uint32_t length = IP_HEADER + ICMP_HEADER + quote;
-    struct frame *frame = deserves_icmp(data, h) ? frame_new(ETH_HLEN + length) : NULL;
-    if (!frame)
-        return NULL;
-    uint8_t *ip = frame->bytes + ETH_HLEN, *icmp = ip + IP_HEADER;
-    memcpy(frame->bytes, data + ETH_ALEN, ETH_ALEN); /* back to the sender */
-    memcpy(frame->bytes + ETH_ALEN, data, ETH_ALEN);
-    put16(frame->bytes + 2L * ETH_ALEN, ETH_P_IP);
-    memset(ip, 0, IP_HEADER + ICMP_HEADER);
+/* Returns false for an error, a later fragment, and a packet for or from more than one host. */
+static bool deserves_icmp(const uint8_t *data, const struct headers *h) {
+    uint8_t type = h->end > h->transport_at ? data[h->transport_at] : 0;
+    bool icmp_error = h->ip == 6 ? h->protocol == IPPROTO_ICMPV6 && type < 128
+                                 : h->protocol == IPPROTO_ICMP && type != 0 && type != 8 &&
+                                       (type < 13 || type > 18);
+    return !h->fragment && !(data[0] & 1) && are_hosts(data, h) && !icmp_error;
+}
+
+/* Writes an IPv4 header and ICMP "fragmentation needed" before the quoted bytes. */
+static void write_icmp(uint8_t *ip, const uint8_t *quoted, uint32_t icmp_bytes) {
+    uint8_t *icmp = ip + IP_HEADER;
     ip[0] = 0x45;
     ip[1] = 0xc0; /* precedence "internetwork control" */
-    put16(ip + 2, length);
+    put16(ip + 2, IP_HEADER + icmp_bytes);
     ip[8] = 64;
     ip[9] = IPPROTO_ICMP;
     memcpy(ip + 12, quoted + 16, 4); /* the hop has no address, so use the packet's destination */
@@ -196,8 +276,39 @@ struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint
     put_checksum(ip + 10, sum_bytes(0, ip, IP_HEADER));
     icmp[0] = 3; /* destination unreachable */
     icmp[1] = 4; /* fragmentation needed */
+    put_checksum(icmp + 2, sum_bytes(0, icmp, icmp_bytes));
+}
+
+/* Writes an IPv6 header and ICMPv6 "packet too big" before the quoted bytes. */
+static void write_icmpv6(uint8_t *ip, const uint8_t *quoted, uint32_t icmp_bytes) {
+    uint8_t *icmp = ip + IPV6_HEADER;
+    ip[0] = 0x60;
+    put16(ip + 4, icmp_bytes);
+    ip[6] = IPPROTO_ICMPV6;
+    ip[7] = 64;
+    memcpy(ip + 8, quoted + 24, 16); /* as in IPv4, use the packet's destination */
+    memcpy(ip + 24, quoted + 8, 16);
+    icmp[0] = 2; /* packet too big */
+    uint64_t sum = pseudo_header_sum(ip - ETH_HLEN, IPPROTO_ICMPV6, icmp_bytes);
+    put_checksum(icmp + 2, sum_bytes(sum, icmp, icmp_bytes));
+}
+
+struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint32_t mtu) {
+    /* The message may be as long as a packet that every network carries. */
+    uint32_t header = h->ip == 6 ? IPV6_HEADER : IP_HEADER;
+    uint32_t most = (h->ip == 6 ? 1280U : 576U) - header - ICMP_HEADER;
+    uint32_t quote = h->end - ETH_HLEN < most ? h->end - ETH_HLEN : most;
+    uint32_t length = ETH_HLEN + header + ICMP_HEADER + quote;
+    struct frame *frame = deserves_icmp(data, h) ? frame_new(length) : NULL;
+    if (!frame)
+        return NULL;
+    uint8_t *ip = frame->bytes + ETH_HLEN, *icmp = ip + header;
+    memcpy(frame->bytes, data + ETH_ALEN, ETH_ALEN); /* back to the sender */
+    memcpy(frame->bytes + ETH_ALEN, data, ETH_ALEN);
+    memcpy(frame->bytes + 2L * ETH_ALEN, data + 2L * ETH_ALEN, 2);
+    memset(ip, 0, header + ICMP_HEADER);
     put16(icmp + 6, mtu);
-    memcpy(icmp + ICMP_HEADER, quoted, quote);
-    put_checksum(icmp + 2, sum_bytes(0, icmp, ICMP_HEADER + quote));
+    memcpy(icmp + ICMP_HEADER, data + ETH_HLEN, quote);
+    (h->ip == 6 ? write_icmpv6 : write_icmp)(ip, data + ETH_HLEN, ICMP_HEADER + quote);
     return frame;
 }

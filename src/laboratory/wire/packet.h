@@ -3,10 +3,12 @@
  * packet that is too long for the next hop: fragment it (IPv4 without DF or options), or drop it
  * and notify the sender by ICMP.
  *
- * Only IPv4 in untagged Ethernet frames is examined; all other frames pass unchanged.
+ * IPv4 and IPv6 in untagged Ethernet frames are examined; all other frames pass unchanged. So do
+ * ARP and its counterparts in IPv6, neighbour discovery and multicast listener reports. Their
+ * timing depends on the hosts' clocks, but an experiment must be repeatable.
  *
  * Sources: RFC 791 (fragmentation), RFC 792 and 1191 (fragmentation needed), RFC 1812 4.3.2.7
- * (packets that cause no ICMP error).
+ * (packets that cause no ICMP error); for IPv6 RFC 8200 (extension headers) and 4443 (ICMPv6).
  */
 #pragma once
 
@@ -41,9 +43,9 @@ uint16_t fold(uint64_t sum);
 enum { TCP_FIN = 0x01, TCP_SYN = 0x02, TCP_RST = 0x04, TCP_PSH = 0x08, TCP_ACK = 0x10 };
 
 struct headers {
-    bool ip;          /* well-formed IPv4; otherwise the rest is not filled in */
+    uint8_t ip;       /* version of well-formed IP, or 0; then the rest is not filled in */
     bool fragment;    /* not the first fragment, so without the protocol's header */
-    bool plain;       /* no IP options, DF set, no bytes after the IP packet */
+    bool plain;       /* no IP options or extensions, DF set, no bytes after the IP packet */
     uint8_t protocol; /* IPPROTO_TCP, ... */
     uint8_t tcp_flags;
     uint16_t source_port, dest_port; /* ports of TCP and UDP */
@@ -55,12 +57,18 @@ struct headers {
 /* Parses the headers; never reads beyond `length` bytes, whatever they contain. */
 struct headers parse_headers(const uint8_t *data, uint32_t length);
 
+/* Returns an IP packet's source address, which its destination follows; sets the length of both. */
+const uint8_t *ip_addresses(const uint8_t *data, size_t *both);
+
+/* Returns the sum of the pseudo-header over which TCP and ICMPv6 compute their checksums. */
+uint64_t pseudo_header_sum(const uint8_t *data, uint8_t protocol, size_t length);
+
 /* Returns the start of the payload if the frame is a segment that can be bundled (see transfer.c),
    or 0. */
 uint16_t bundle_payload_at(const uint8_t *data, const struct headers *h,
                            const struct virtio_net_hdr *offload);
 
-/* Returns whether the IPv4 packet allows ECN marks (RFC 3168). */
+/* Returns whether the frame is an IP packet that allows ECN marks (RFC 3168). */
 bool allows_marking(const struct frame *frame);
 
 /* Sets the codepoint CE ("congestion experienced"); returns false if that is not allowed. */
@@ -78,6 +86,6 @@ bool may_fragment(const uint8_t *data, const struct headers *h,
 struct frame *fragment(uint8_t *data, const struct headers *h, struct virtio_net_hdr *offload,
                        uint32_t mtu);
 
-/* Returns ICMP "fragmentation needed" about a packet, or NULL if none may be sent or the store is
-   full. */
+/* Returns ICMP "fragmentation needed" or ICMPv6 "packet too big" about a packet, or NULL if none
+   may be sent or the store is full. */
 struct frame *too_big_message(const uint8_t *data, const struct headers *h, uint32_t mtu);

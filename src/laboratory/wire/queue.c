@@ -112,13 +112,15 @@ static struct frame *codel_take(struct queue *q, struct flow *flow, const struct
 /* Returns the flow by hash of addresses, protocol and ports; other frames get the first flow. */
 static struct flow *flow_of(struct queue *q, const struct settings *set,
                             const struct frame *frame) {
-    const uint8_t *ip = frame->data + ETH_HLEN;
+    uint64_t x = 0;
+    size_t left;
     if (set->aqm != FQ_CODEL)
         return &q->flows[0];
     struct headers h = parse_headers(frame->data, frame->length);
     if (!h.ip)
         return &q->flows[0];
-    uint64_t x = mix64((uint64_t)get32(ip + 12) << 32 | get32(ip + 16));
+    for (const uint8_t *at = ip_addresses(frame->data, &left); left > 0; at += 8, left -= 8)
+        x = mix64(x ^ ((uint64_t)get32(at) << 32 | get32(at + 4)));
     x = mix64(x ^ ((uint64_t)h.protocol << 32 | (uint32_t)h.source_port << 16 | h.dest_port));
     return &q->flows[mix64(x ^ (uint64_t)set->seed) % FLOWS];
 }

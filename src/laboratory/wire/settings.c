@@ -67,7 +67,7 @@ static const struct key {
     KEY(loss, PROBABILITY, 1, "of a frame to be lost, before it takes a place in the queue"),
     KEY(seed, WHOLE, INT64_MAX, "of all chance; setting it starts the sequence again"),
     KEY(hold_ns, WHOLE, 10 * SECOND_NS, "how long the script holds a frame"),
-    KEY(mtu, WHOLE, 65535, "longest IP packet, else it is fragmented or (DF) dropped; 0: any"),
+    KEY(mtu, WHOLE, 65535, "longest IP packet, else fragmented or (DF, IPv6) dropped; 0: any"),
     KEY(icmp, SWITCH, 1, "on: say so to the sender; off: a black hole"),
 #undef KEY
 };
@@ -198,7 +198,7 @@ bool rule_matches(const struct rule *rule, const struct headers *h) {
         [FIN] = whole_tcp && h->tcp_flags & TCP_FIN,
         [RST] = whole_tcp && h->tcp_flags & TCP_RST,
         [UDP] = h->protocol == IPPROTO_UDP,
-        [ICMP] = h->protocol == IPPROTO_ICMP,
+        [ICMP] = h->ip && h->protocol == (h->ip == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6),
     };
     bool port_fits = !rule->port || rule->port == h->source_port || rule->port == h->dest_port;
     return port_fits && is[rule->what];

@@ -107,28 +107,31 @@ unsigned take_arrivals(struct direction *d, int64_t now) {
  * correct checksums, since the kernel makes new ones. Every other frame is sent separately and
  * unchanged.
  */
-/* Offsets in a plain segment: Ethernet 14, IPv4 20, TCP 20 and options. */
+/* Offsets in a plain segment: Ethernet 14, IPv4 20 or IPv6 40, TCP 20 and options. Those of TCP
+   count from its own header. */
 enum {
     AT_IP = ETH_HLEN,
     AT_IP_LENGTH = AT_IP + 2,
     AT_IP_ID = AT_IP + 4,
     AT_IP_CHECKSUM = AT_IP + 10,
     AT_IP_ADDRESSES = AT_IP + 12,
-    AT_TCP = AT_IP + 20,
-    AT_TCP_SEQ = AT_TCP + 4,
-    AT_TCP_ACK = AT_TCP + 8,
-    AT_TCP_FLAGS = AT_TCP + 13,
-    AT_TCP_WINDOW = AT_TCP + 14,
-    AT_TCP_CHECKSUM = AT_TCP + 16,
-    AT_TCP_URGENT = AT_TCP + 18,
+    AT_IPV6_LENGTH = AT_IP + 4,
+    TCP_SEQ = 4,
+    TCP_ACK_NUMBER = 8,
+    TCP_FLAGS = 13,
+    TCP_WINDOW = 14,
+    TCP_CHECKSUM = 16,
+    TCP_URGENT = 18,
     MAX_BUNDLE = 65535 + AT_IP,
-    BUNDLE_HEADERS = sizeof(struct virtio_net_hdr) + AT_TCP + 60,
+    BUNDLE_HEADERS = sizeof(struct virtio_net_hdr) + AT_IP + 40 + 60,
 };
 
-static uint64_t pseudo_header_sum(const uint8_t *data, size_t tcp_bytes) {
-    uint8_t rest[4] = {0, IPPROTO_TCP};
-    put16(rest + 2, (uint32_t)tcp_bytes);
-    return sum_bytes(sum_bytes(0, data + AT_IP_ADDRESSES, 8), rest, sizeof rest);
+static bool is_v4(const uint8_t *data) {
+    return data[AT_IP] >> 4 == 4;
+}
+
+static uint16_t tcp_at(const uint8_t *data) {
+    return AT_IP + (is_v4(data) ? 20 : 40);
 }
 
 /* Returns whether the checksum is zero, which has two representations. */
@@ -137,30 +140,41 @@ static bool is_ambiguous(const uint8_t *checksum) {
 }
 
 static bool checksums_are_right(const struct frame *frame) {
-    const uint8_t *data = frame->data;
-    if (is_ambiguous(data + AT_IP_CHECKSUM) || fold(sum_bytes(0, data + AT_IP, 20)) != 0xffff)
+    const uint8_t *data = frame->data, *tcp = data + tcp_at(data);
+    if (is_v4(data) &&
+        (is_ambiguous(data + AT_IP_CHECKSUM) || fold(sum_bytes(0, data + AT_IP, 20)) != 0xffff))
         return false;
-    size_t tcp_bytes = frame->length - AT_TCP;
-    uint64_t sum = sum_bytes(pseudo_header_sum(data, tcp_bytes), data + AT_TCP, tcp_bytes);
-    return !is_ambiguous(data + AT_TCP_CHECKSUM) && fold(sum) == 0xffff;
+    size_t tcp_bytes = frame->length - tcp_at(data);
+    uint64_t sum = sum_bytes(pseudo_header_sum(data, IPPROTO_TCP, tcp_bytes), tcp, tcp_bytes);
+    return !is_ambiguous(tcp + TCP_CHECKSUM) && fold(sum) == 0xffff;
 }
 
 static bool same(const uint8_t *a, const uint8_t *b, size_t from, size_t to) {
     return memcmp(a + from, b + from, to - from) == 0;
 }
 
+/* Returns whether the kernel would make the second IP header after the first. */
+static bool ip_continues(const uint8_t *a, const uint8_t *b) {
+    if (!same(a, b, 0, AT_IP_LENGTH))
+        return false;
+    if (!is_v4(a))
+        return same(a, b, AT_IP_LENGTH, AT_IPV6_LENGTH) &&
+               same(a, b, AT_IPV6_LENGTH + 2, AT_IP + 40);
+    return get16(b + AT_IP_ID) == (uint16_t)(get16(a + AT_IP_ID) + 1) &&
+           same(a, b, AT_IP_ID + 2, AT_IP_CHECKSUM) && same(a, b, AT_IP_ADDRESSES, AT_IP + 20);
+}
+
 /* Returns whether `next` may follow `last` in a bundle of segments as long as `first`. */
 static bool continues(const struct frame *first, const struct frame *last,
                       const struct frame *next) {
-    const uint8_t *a = last->data, *b = next->data;
-    uint16_t payload_at = first->payload_at;
+    uint16_t payload_at = first->payload_at, at = tcp_at(first->data);
+    const uint8_t *a = last->data + at, *b = next->data + at;
     return next->payload_at == payload_at && !next->more && last->length == first->length &&
-           next->length <= first->length && !(a[AT_TCP_FLAGS] & (TCP_PSH | TCP_FIN)) &&
-           get32(b + AT_TCP_SEQ) == get32(a + AT_TCP_SEQ) + last->length - payload_at &&
-           get16(b + AT_IP_ID) == (uint16_t)(get16(a + AT_IP_ID) + 1) &&
-           same(a, b, 0, AT_IP_LENGTH) && same(a, b, AT_IP_ID + 2, AT_IP_CHECKSUM) &&
-           same(a, b, AT_IP_ADDRESSES, AT_TCP_SEQ) && same(a, b, AT_TCP_ACK, AT_TCP_FLAGS) &&
-           same(a, b, AT_TCP_WINDOW, AT_TCP_CHECKSUM) && same(a, b, AT_TCP_URGENT, payload_at);
+           next->length <= first->length && ip_continues(last->data, next->data) &&
+           !(a[TCP_FLAGS] & (TCP_PSH | TCP_FIN)) &&
+           get32(b + TCP_SEQ) == get32(a + TCP_SEQ) + last->length - payload_at &&
+           same(a, b, 0, TCP_SEQ) && same(a, b, TCP_ACK_NUMBER, TCP_FLAGS) &&
+           same(a, b, TCP_WINDOW, TCP_CHECKSUM) && same(a, b, TCP_URGENT, payload_at - at);
 }
 
 /* Returns the number of frames, at least 1, that can leave as one bundle. */
@@ -181,7 +195,8 @@ static unsigned bundle_size(struct frame *const *frames, unsigned count) {
    each. Returns the number of pieces used, size + 1. */
 static unsigned bundle_message(struct frame *const *frames, unsigned size,
                                uint8_t headers[BUNDLE_HEADERS], struct iovec *pieces) {
-    uint16_t payload_at = frames[0]->payload_at;
+    uint16_t payload_at = frames[0]->payload_at, at = tcp_at(frames[0]->data);
+    bool v4 = is_v4(frames[0]->data);
     uint8_t *data = headers + sizeof(struct virtio_net_hdr);
     size_t total = payload_at;
     for (unsigned i = 0; i < size; i++) {
@@ -191,19 +206,19 @@ static unsigned bundle_message(struct frame *const *frames, unsigned size,
     }
     struct virtio_net_hdr offload = {
         .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-        .gso_type = VIRTIO_NET_HDR_GSO_TCPV4,
+        .gso_type = v4 ? VIRTIO_NET_HDR_GSO_TCPV4 : VIRTIO_NET_HDR_GSO_TCPV6,
         .hdr_len = payload_at,
         .gso_size = (uint16_t)(frames[0]->length - payload_at),
-        .csum_start = AT_TCP,
-        .csum_offset = AT_TCP_CHECKSUM - AT_TCP,
+        .csum_start = at,
+        .csum_offset = TCP_CHECKSUM,
     };
     memcpy(headers, &offload, sizeof offload);
     memcpy(data, frames[0]->data, payload_at);
-    put16(data + AT_IP_LENGTH, (uint32_t)total - AT_IP);
+    put16(data + (v4 ? AT_IP_LENGTH : AT_IPV6_LENGTH), (uint32_t)total - (v4 ? AT_IP : at));
     /* The kernel clears PSH and FIN in all but the last segment. */
-    data[AT_TCP_FLAGS] = frames[size - 1]->data[AT_TCP_FLAGS];
-    uint16_t sum = fold(pseudo_header_sum(data, total - AT_TCP));
-    memcpy(data + AT_TCP_CHECKSUM, &sum, sizeof sum);
+    data[at + TCP_FLAGS] = frames[size - 1]->data[at + TCP_FLAGS];
+    uint16_t sum = fold(pseudo_header_sum(data, IPPROTO_TCP, total - at));
+    memcpy(data + at + TCP_CHECKSUM, &sum, sizeof sum);
     pieces[0] = (struct iovec){headers, sizeof offload + payload_at};
     return size + 1;
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from tests.support.wire.bench import Bench
-from tests.support.wire.frames import ACK, CLIENT, FIN, PSH, SERVER, ethernet, ipv4, tcp, udp
+from tests.support.wire.frames import ACK, CLIENT, FIN, PSH, SERVER, ethernet, packet, tcp, udp
 from tests.support.wire.model import Settings
 
 from tcplab import Lab
@@ -23,9 +24,12 @@ FRAMES = {
     "two VLAN tags": SERVER + CLIENT + b"\x88\xa8\x00\x07" + TAGGED[12:] + udp(b"twice")[12:],
     "a tag and an MTU full": TAGGED + udp(RANDOM.randbytes(1472))[12:],
     "an MTU full": udp(RANDOM.randbytes(1472)),
+    "an MTU full of IPv6": udp(RANDOM.randbytes(1452), version=6),
+    "IPv6 extensions": packet(6, b"\x3c" + bytes(7) + b"\x06" + bytes(47), protocol=0),
+    "an IPv6 length too long": udp(bytes(50), version=6)[:70],
     "padding behind the packet": tcp(b"x") + bytes(5),
     "a wrong checksum": tcp(b"x", checksum_added=1),
-    "an IP length too long": ethernet(ipv4(bytes(50), 17)[:40]),
+    "an IP length too long": packet(4, bytes(50), 17)[:54],
     "to a group": udp(b"group", to=bytes([224, 0, 0, 251])),
     "to all": ethernet(bytes(46), to=b"\xff" * 6),
     "to itself": ethernet(bytes(46), to=CLIENT),
@@ -60,12 +64,15 @@ def train(
     options: bytes = b"",
     odd_one: int = -1,
     odd: Mapping[str, int] = MappingProxyType({}),
+    version: int = 4,
 ) -> list[bytes]:
     """Return consecutive segments; the one at index odd_one differs as `odd` says."""
     frames = []
     seq = 2**32 - 3000
     for index, length in enumerate(lengths):
-        fields = {"seq": seq, "identification": 65530 + index & 0xFFFF, "flags": ACK}
+        fields = {"seq": seq, "flags": ACK, "version": version}
+        if version == 4:
+            fields["identification"] = 65530 + index & 0xFFFF
         if index == odd_one:
             length -= odd.get("shorter", 0)
             fields |= {name: value for name, value in odd.items() if name != "shorter"}
@@ -85,7 +92,7 @@ def together(bench: Bench, frames: list[bytes]) -> list[bytes]:
     return bench.ends[1].receive(len(frames))
 
 
-ODD = [
+ODD: list[dict[str, int]] = [
     {},
     {"flags": ACK | PSH},
     {"flags": ACK | FIN},
@@ -95,20 +102,26 @@ ODD = [
     {"ack": 9},
     {"window": 9},
     {"seq": 9},
-    {"identification": 9},
     {"port": 9},
     {"shorter": 1},
     {"checksum_added": 1},
-    {"flags_and_offset": 0},
 ]
+ODD_IP: dict[int, list[dict[str, int]]] = {
+    4: [{"identification": 9}, {"flags_and_offset": 0}],
+    6: [{"traffic_class": 9}, {"flow_label": 9}, {"hop_limit": 9}],
+}
 
 
-@pytest.mark.parametrize("odd", ODD, ids=str)
-def test_train_with_one_odd_frame_arrives_unchanged(bench: Bench, odd: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("version", "odd"), [(v, odd) for v, own in ODD_IP.items() for odd in ODD + own], ids=str
+)
+def test_train_with_one_odd_frame_arrives_unchanged(
+    bench: Bench, version: int, odd: dict[str, int]
+) -> None:
     timestamps = b"\x01\x01\x08\x0a" + bytes(8)
-    for length, count, options in ((1, 60, b""), (7, 3, timestamps), (1448, 30, timestamps)):
+    for length, count, options in ((1, 60, b""), (7, 3, timestamps), (1428, 30, timestamps)):
         for odd_one in (0, count - 2, count - 1):
-            frames = train([length] * count, options, odd_one, odd)
+            frames = train([length] * count, options, odd_one, odd, version)
             assert together(bench, frames) == frames
 
 
@@ -127,15 +140,16 @@ def test_segments_with_ip_options_arrive_unchanged(bench: Bench) -> None:
     assert together(bench, frames) == frames
 
 
-def test_every_value_of_the_checksum_survives(bench: Bench) -> None:
+@pytest.mark.parametrize("version", [4, 6])
+def test_every_value_of_the_checksum_survives(bench: Bench, version: int) -> None:
     """Zero has two representations, so choose payloads whose checksum is one of them."""
     frames = []
-    seq = 0
     for number in range(60):
-        frame = tcp(bytes(100), seq=seq, identification=number)
-        missing = int.from_bytes(frame[50:52], "big")
+        fields: dict[str, Any] = {"identification": number} if version == 4 else {}
+        fields |= {"seq": 100 * number, "version": version}
+        at = 50 if version == 4 else 70
         # This payload word brings the checksum to zero.
-        frames.append(tcp(missing.to_bytes(2, "big") + bytes(98), seq=seq, identification=number))
-        assert frames[-1][50:52] in (b"\0\0", b"\xff\xff")
-        seq += 100
+        word = tcp(bytes(100), **fields)[at : at + 2]
+        frames.append(tcp(word + bytes(98), **fields))
+        assert frames[-1][at : at + 2] in (b"\0\0", b"\xff\xff")
     assert together(bench, frames) == frames

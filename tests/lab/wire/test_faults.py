@@ -64,7 +64,7 @@ def garbage(chosen: random.Random) -> bytes:
             udp(bytes(chosen.randrange(2900)), flags_and_offset=chosen.randrange(65536)),
             tcp(bytes(chosen.randrange(2900)), options=options, identification=kind),
             arp(0),
-            bytes(12) + b"\x86\xdd" + b"\x60" + chosen.randbytes(chosen.randrange(2900)),
+            udp(bytes(chosen.randrange(2900)), version=6, traffic_class=chosen.randrange(256)),
             bytes(12) + b"\x81\x00\x00\x01\x08\x00\x45" + chosen.randbytes(chosen.randrange(900)),
             bytes(12) + b"\x88\xa8\x00\x01\x81\x00\x00\x01",
         ][kind - 1]

@@ -27,15 +27,16 @@ LINKS = st.builds(
 )
 LENGTHS = st.sampled_from([46, 60, 61, 100, 590, 1514])
 GAPS_US = st.sampled_from([0, 0, 0, 20, 200])
-TRAINS = st.lists(st.tuples(LENGTHS, GAPS_US, st.booleans()), min_size=1, max_size=24)
+VERSIONS = st.sampled_from([0, 4, 6])  # 0: a frame that is not IP
+TRAINS = st.lists(st.tuples(LENGTHS, GAPS_US, VERSIONS), min_size=1, max_size=24)
 
-Train = list[tuple[int, int, bool]]
+Train = list[tuple[int, int, int]]
 
 
 def send(bench: Bench, side: int, train: Train) -> int:
     """Send a train of frames, some of which may not be IP; return how many were sent."""
-    for number, (length, gap_us, is_ip) in enumerate(train):
-        bench.ends[side].send(numbered(length, number) if is_ip else arp(number))
+    for number, (length, gap_us, version) in enumerate(train):
+        bench.ends[side].send(numbered(length, number, version) if version else arp(number))
         until = time.perf_counter_ns() + 1000 * gap_us
         while time.perf_counter_ns() < until:
             pass
@@ -92,7 +93,7 @@ def test_the_recorded_segments_are_those_that_arrive(bench: Bench, tmp_path: Pat
         rate_bps=20_000_000, delay_ns=2_000_000, queue_packets=5, loss=0.2, hold_every=5
     )
     bench.use(link)
-    train = [(100 + 50 * (n % 20), 100, True) for n in range(60)]
+    train = [(100 + 50 * (n % 20), 100, 4 + n % 2 * 2) for n in range(60)]
     recorded = bench.record(tmp_path / "link.pcapng", lambda: send(bench, 0, train))
     left = [packet for packet in recorded if not packet.inbound]
     received = bench.ends[1].receive(len(left))
@@ -106,7 +107,7 @@ def test_changed_probability_continues_the_random_sequence(bench: Bench) -> None
     """Without a new seed the random sequence continues, as it must when a slider moves."""
 
     def received(count: int) -> list[int]:
-        send(bench, 0, [(60, 0, True)] * count)
+        send(bench, 0, [(60, 0, 4)] * count)
         bench.drain(count)
         left = bench.ends[1].receive(bench.counters()["ab"]["packets_out"])
         bench.command("reset")

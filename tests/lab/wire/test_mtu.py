@@ -7,7 +7,7 @@ import time
 
 import pytest
 from tests.support.wire.bench import Bench
-from tests.support.wire.frames import CLIENT, SERVER, A, B, checksum, ethernet, ipv4, tcp, udp
+from tests.support.wire.frames import CLIENT, SERVER, checksum, ethernet, packet, tcp, udp
 
 MTU = 1000
 
@@ -18,44 +18,55 @@ def hop(bench: Bench) -> Bench:
     return bench
 
 
-def test_only_longer_ipv4_packets_do_not_pass(hop: Bench) -> None:
-    frame = udp(bytes(MTU - 28))
-    assert len(frame) == 14 + MTU
-    ipv6 = ethernet(b"\x60" + bytes(1399), kind=0x86DD)
-    frames = [frame, ipv6, ethernet(bytes(1400), kind=0x88B5)]
+def test_only_longer_ip_packets_do_not_pass(hop: Bench) -> None:
+    frames = [udp(bytes(MTU - 28)), udp(bytes(MTU - 48), version=6)]
+    assert {len(frame) for frame in frames} == {14 + MTU}
+    frames.append(ethernet(bytes(1400), kind=0x88B5))
     hop.ends[0].send(*frames)
     assert hop.ends[1].receive(3) == frames
 
 
-def test_too_long_packet_with_df_is_answered_with_icmp(hop: Bench) -> None:
+@pytest.mark.parametrize(
+    ("version", "protocol", "kind", "echo"),
+    [(4, 1, b"\x03\x04", b"\x08"), (6, 58, b"\x02\x00", b"\x80")],
+)
+def test_too_long_packet_with_df_is_answered_with_icmp(
+    hop: Bench, version: int, protocol: int, kind: bytes, echo: bytes
+) -> None:
     hop.set("ba", delay_ns=200_000_000)
     sent = time.monotonic()
-    frame = tcp(bytes(1400), seq=12345)
+    frame = tcp(bytes(1400), seq=12345, version=version)
     hop.ends[0].send(frame)
     (answer,) = hop.ends[0].receive(1)
     assert time.monotonic() - sent >= 0.2  # the message takes the way back
-    assert answer[:14] == CLIENT + SERVER + b"\x08\x00"
-    ip, icmp = answer[14:34], answer[34:]
-    assert checksum(ip) == 0
-    assert checksum(icmp) == 0
-    assert ip[9] == 1
-    assert ip[16:20] == A
-    assert ip[12:16] == B, "the packet's destination"
-    assert icmp[:2] == b"\x03\x04"
-    assert struct.unpack(">H", icmp[6:8]) == (MTU,)
+    assert answer[:14] == CLIENT + SERVER + frame[12:14]
+    header, address = (20, 4) if version == 4 else (40, 16)
+    ip, icmp = answer[14 : 14 + header], answer[14 + header :]
+    asked = frame[14 : 14 + header]
+    assert ip[-address:] == asked[-2 * address : -address]
+    assert ip[-2 * address : -address] == asked[-address:], "the packet's destination"
+    if version == 4:
+        assert (ip[9], checksum(ip), checksum(icmp)) == (protocol, 0, 0)
+    else:
+        pseudo = ip[8:] + struct.pack(">II", len(icmp), protocol)
+        assert (ip[6], ip[4:6], checksum(pseudo + icmp)) == (protocol, pseudo[34:36], 0)
+        assert len(answer) == 14 + 1280  # RFC 4443, 3.2: as much of the packet as possible
+    assert icmp[:2] == kind
+    assert struct.unpack(">I", icmp[4:8]) == (MTU,)
     assert frame[14:].startswith(icmp[8:])
     assert len(icmp) - 8 >= 28
     counters = hop.counters()
     assert counters["ab"]["dropped"]["mtu"] == 1
     assert counters["ba"]["icmp"] == 1
-    hop.ends[0].send(ethernet(ipv4(b"\x08\x00" + bytes(1400), 1)))  # so does an echo request
+    hop.ends[0].send(packet(version, echo + bytes(1401), protocol))  # so does an echo request
     assert len(hop.ends[0].receive(1)) == 1
     assert hop.ends[1].receive(1, seconds=0.05) == []
 
 
-def test_a_black_hole_sends_no_icmp_error(hop: Bench) -> None:
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_black_hole_sends_no_icmp_error(hop: Bench, version: int) -> None:
     hop.set("ab", icmp="off")
-    hop.ends[0].send(tcp(bytes(1400)))
+    hop.ends[0].send(tcp(bytes(1400), version=version))
     hop.drain(1)
     assert hop.counters()["ab"]["dropped"]["mtu"] == 1
     assert hop.ends[0].receive(1, seconds=0.05) == []
@@ -63,17 +74,24 @@ def test_a_black_hole_sends_no_icmp_error(hop: Bench) -> None:
 
 @pytest.mark.parametrize(
     "frame",
-    [
-        ethernet(ipv4(b"\x03\x01" + bytes(1400), 1)),
+    [  # an ICMP error, a later fragment, to a group, without a source, a broadcast
+        packet(4, b"\x03\x01" + bytes(1400), 1),
         udp(bytes(1400), flags_and_offset=0x4000 | 100),
         udp(bytes(1400), to=bytes([224, 0, 0, 1])),
         udp(bytes(1400), source=bytes(4)),
-        ethernet(ipv4(bytes(1400), 17), to=b"\xff" * 6),
+        b"\xff" * 6 + udp(bytes(1400))[6:],
+        packet(6, b"\x01" + bytes(1400), 58),
+        packet(6, b"\x11\0\x03\x20" + bytes(1404), 44),
+        udp(bytes(1400), version=6, to=b"\xff" + bytes(15)),
+        udp(bytes(1400), version=6, source=bytes(16)),
+        b"\xff" * 6 + udp(bytes(1400), version=6)[6:],
     ],
-    ids=["an ICMP error", "a later fragment", "to a group", "from nobody", "a broadcast"],
 )
 def test_no_icmp_error_answers_the_excluded_packets(hop: Bench, frame: bytes) -> None:
-    """RFC 1812, 4.3.2.7, lists the packets to which an ICMP error must not reply."""
+    """RFC 1812, 4.3.2.7, and RFC 4443, 2.4, list the packets that no ICMP error may answer.
+
+    An IPv6 packet to a group may be answered, but the hop has no address for that.
+    """
     hop.ends[0].send(frame)
     hop.drain(1)
     assert hop.counters()["ab"]["dropped"]["mtu"] == 1

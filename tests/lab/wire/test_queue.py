@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.commands import completed
@@ -24,7 +25,9 @@ TX_NS = 1_230_400  #: time that a full frame and its framing take at 10 Mbit/s
 
 
 def with_ecn(frame: bytes, codepoint: int) -> bytes:
-    """Return the same IPv4 frame with an ECN codepoint and its new checksum."""
+    """Return the same frame with an ECN codepoint, and in IPv4 its new checksum."""
+    if frame[12:14] == b"\x86\xdd":
+        return frame[:15] + bytes([frame[15] | codepoint << 4]) + frame[16:]
     header = bytearray(frame[14:34])
     header[1] |= codepoint
     header[10:12] = b"\0\0"
@@ -32,8 +35,9 @@ def with_ecn(frame: bytes, codepoint: int) -> bytes:
     return frame[:14] + bytes(header) + frame[34:]
 
 
-BUSY = with_ecn(numbered(60, 0), 2)  # the head of a frame that allows marks
-OTHER = udp(bytes(50), port=9000)  # of another flow, which does not allow them
+#: Heads of frames that allow marks, and of another flow that does not, by IP version.
+BUSY = {version: with_ecn(numbered(66, 0, version), 2) for version in (4, 6)}
+OTHER = {version: udp(bytes(50), port=9000, version=version) for version in (4, 6)}
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def run(sanitized_directory: Path) -> Run:
 
 
 def steady(
-    every_us: float, seconds: float, head: bytes = BUSY, length: int = FULL
+    every_us: float, seconds: float, head: bytes = BUSY[4], length: int = FULL
 ) -> list[tuple[int, bytes, int]]:
     count = int(seconds * 1e6 / every_us)
     return [(10**9 + int(1000 * every_us * number), head, length) for number in range(count)]
@@ -84,12 +88,13 @@ def steady(
     ("settings", "target_ns", "interval_ns"),
     [({}, 5 * MS, 100 * MS), ({"target_ns": 3 * MS, "interval_ns": 50 * MS}, 3 * MS, 50 * MS)],
 )
-@pytest.mark.parametrize("ecn", ["off", "on"])
+@pytest.mark.parametrize(("ecn", "version"), [("off", 4), ("on", 4), ("on", 6)])
 def test_codel_follows_its_control_law(
-    run: Run, settings: dict[str, int], target_ns: int, interval_ns: int, ecn: str
+    run: Run, settings: dict[str, int], target_ns: int, interval_ns: int, ecn: str, version: int
 ) -> None:
     """A queue above the target for an interval loses a frame, then one per interval/sqrt(count)."""
-    outcome = run(steady(900, 1.4), aqm="codel", ecn=ecn, queue_packets=0, **settings)
+    arrivals = steady(900, 1.4, BUSY[version])
+    outcome = run(arrivals, aqm="codel", ecn=ecn, queue_packets=0, **settings)
     taken_ns = {number: time_ns - TX_NS for number, time_ns in outcome.left_ns.items()}
     late = (n for n, at_ns in taken_ns.items() if at_ns - outcome.arrived[n][0] >= target_ns)
     above_ns = min(taken_ns[number] for number in late)
@@ -110,10 +115,19 @@ def test_codel_follows_its_control_law(
     assert all(0 <= at - due < 2 * TX_NS for at, due in zip(struck_ns, due_ns, strict=True))
 
 
-def test_fq_codel_shares_bytes_and_lets_the_quiet_flow_pass(run: Run) -> None:
-    loads = [*steady(700, 3), *steady(300, 3, udp(bytes(50), port=9001), 500)]
-    outcome = run([*loads, *steady(20_000, 3, OTHER, 100)], aqm="fq_codel", queue_packets=0)
-    quiet = outcome.of(OTHER)
+#: Another flow than OTHER: another port, or only another address.
+FLOWS_BESIDE = [(4, {"port": 9001}), (6, {"port": 9001}), (6, {"port": 9000, "to": bytes(16)})]
+
+
+@pytest.mark.parametrize(("version", "fields"), FLOWS_BESIDE, ids=str)
+def test_fq_codel_shares_bytes_and_lets_the_quiet_flow_pass(
+    run: Run, version: int, fields: dict[str, Any]
+) -> None:
+    beside = udp(bytes(50), version=version, **fields)
+    loads = [*steady(700, 3, BUSY[version]), *steady(300, 3, beside, 500)]
+    quiet_flow = steady(20_000, 3, OTHER[version], 100)
+    outcome = run([*loads, *quiet_flow], aqm="fq_codel", queue_packets=0)
+    quiet = outcome.of(OTHER[version])
     assert all(outcome.waited_ns(number) < 3 * TX_NS for number in quiet)
     bytes_left = [
         sum(outcome.arrived[n][2] for n in outcome.of(head) if n in outcome.left_ns)
@@ -123,7 +137,7 @@ def test_fq_codel_shares_bytes_and_lets_the_quiet_flow_pass(run: Run) -> None:
 
 
 def test_pie_keeps_the_delay_near_its_target(run: Run) -> None:
-    arrivals = steady(1025, 10, OTHER)  # 1.2 times the rate of the link
+    arrivals = steady(1025, 10, OTHER[4])  # 1.2 times the rate of the link
     outcome = run(arrivals, aqm="pie", ecn="on", queue_packets=0)
     waits = [outcome.waited_ns(number) - TX_NS for number in outcome.left_ns if number > 5000]
     assert 8 * MS < statistics.mean(waits) < 25 * MS  # the target is 15 ms
@@ -196,7 +210,8 @@ def test_the_wire_counts_and_records_drops_and_marks(
 
     def flood() -> int:
         for number in range(80):
-            bench.ends[0].send(with_ecn(numbered(FULL, number), 2 * (number % 2)))
+            frame = numbered(FULL, number, 4 + number % 4 // 2 * 2)
+            bench.ends[0].send(with_ecn(frame, 2 * (number % 2)))
         return 80
 
     recorded = bench.record(tmp_path / "queue.pcapng", flood)
@@ -206,7 +221,10 @@ def test_the_wire_counts_and_records_drops_and_marks(
     marked = [packet for packet in left if "marked=ce" in packet.comment]
     assert counted["marked"] == len(marked) > 0
     for packet in left:
-        assert checksum(packet.data[14:34]) == 0
-        assert (packet.data[15] & 3 == 3) == (packet in marked)
+        is_v4 = packet.data[12:14] == b"\x08\x00"
+        assert not is_v4 or checksum(packet.data[14:34]) == 0
+        ecn = packet.data[15] if is_v4 else packet.data[15] >> 4
+        assert (ecn & 3 == 3) == (packet in marked)
+    assert len({packet.data[12:14] for packet in marked}) == 2
     due = [packet.value("due_ns") for packet in left]
     assert min(after - before for before, after in itertools.pairwise(due)) == 8 * 1538 * 1000

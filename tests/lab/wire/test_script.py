@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.wire.bench import Bench, WireError
-from tests.support.wire.frames import ACK, FIN, PSH, RST, SYN, arp, ethernet, ipv4, tcp, udp
+from tests.support.wire.frames import ACK, FIN, PSH, RST, SYN, arp, extension, packet, tcp, udp
 
 
 def passed(bench: Bench, *frames: bytes) -> list[int]:
@@ -58,26 +58,40 @@ KINDS = {
     "fin": tcp(flags=FIN | ACK),
     "rst": tcp(flags=RST),
     "udp": udp(b"x"),
-    "icmp": ethernet(ipv4(b"\x08\0\xf7\xff\0\0\0\0", 1)),
-    "gre": ethernet(ipv4(b"x", 47)),
+    "icmp": packet(4, b"\x08\0\xf7\xff\0\0\0\0", 1),
+    "gre": packet(4, b"x", 47),
     "arp": arp(0),
-    "fragment": ethernet(ipv4(b"x" * 8, 6, flags_and_offset=1)),
+    "fragment": packet(4, b"x" * 8, 6, flags_and_offset=1),
+    "data6": tcp(b"x", version=6),
+    "ack6": tcp(version=6),
+    "udp6": udp(b"x", version=6),
+    "icmp6": packet(6, b"\x80" + bytes(7), 58),
+    "options6": packet(6, extension(60) + extension(6, units=3) + tcp(flags=SYN)[34:], 0),
+    "first fragment6": packet(6, extension(6, field=1) + tcp(flags=FIN)[34:], 44),
+    "fragment6": packet(6, extension(6, field=8) + bytes(8), 44),
+    "cut6": packet(6, extension(6, units=9), 0),
+    # No test sets when hosts send these, or ARP.
+    "neighbour6": packet(6, b"\x87" + bytes(23), 58),
+    "listener6": packet(6, extension(58) + b"\x8f" + bytes(27), 0),
 }
+SYNS = {"syn", "synack", "options6"}
+FINS = {"fin", "first fragment6"}
+FRAGMENTS = {"fragment", "fragment6", "cut6"}
 
 
 @pytest.mark.parametrize(
     ("what", "struck"),
     [
         ("any", set(KINDS)),
-        ("ip", set(KINDS) - {"arp"}),
-        ("tcp", {"data", "push", "ack", "syn", "synack", "fin", "rst", "fragment"}),
-        ("data", {"data", "push"}),
-        ("ack", {"ack"}),
-        ("syn", {"syn", "synack"}),
-        ("fin", {"fin"}),
+        ("ip", set(KINDS) - {"arp", "neighbour6", "listener6"}),
+        ("tcp", {"data", "push", "data6", "ack", "ack6", "rst"} | SYNS | FINS | FRAGMENTS),
+        ("data", {"data", "push", "data6"}),
+        ("ack", {"ack", "ack6"}),
+        ("syn", SYNS),
+        ("fin", FINS),
         ("rst", {"rst"}),
-        ("udp", {"udp"}),
-        ("icmp", {"icmp"}),
+        ("udp", {"udp", "udp6"}),
+        ("icmp", {"icmp", "icmp6"}),
     ],
 )
 def test_keyword_selects_the_kinds_of_frames(bench: Bench, what: str, struck: set[str]) -> None:

@@ -56,7 +56,7 @@ class Packet:
 
     @property
     def is_ip(self) -> bool:
-        return self.data[12:14] == b"\x08\x00"
+        return self.data[12:14] in (b"\x08\x00", b"\x86\xdd")
 
 
 def chance(seed: int, direction: str, number: int) -> float:

@@ -37,8 +37,19 @@ static void make_frame(uint8_t *data, uint32_t length) {
     if (ETH_HLEN + 20 >= length)
         return;
     /* Mostly true lengths, sometimes a little off, and protocols that are looked into. */
-    put16(data + ETH_HLEN + 2, length - ETH_HLEN + draw(3) - draw(3));
-    data[ETH_HLEN + 9] = protocols[draw(sizeof protocols)];
+    if (start[0] != 0x86 || length < ETH_HLEN + 40) {
+        put16(data + ETH_HLEN + 2, length - ETH_HLEN + draw(3) - draw(3));
+        data[ETH_HLEN + 9] = protocols[draw(sizeof protocols)];
+        return;
+    }
+    /* IPv6, with a chain of extension headers. */
+    static const uint8_t following[] = {0, 43, 44, 51, 60, 0, 6, 17, 58};
+    put16(data + ETH_HLEN + 4, length - ETH_HLEN - 40 + draw(3) - draw(3));
+    data[ETH_HLEN + 6] = following[draw(sizeof following)];
+    for (uint32_t at = ETH_HLEN + 40; at + 8 <= length; at += 8U * (1 + data[at + 1])) {
+        data[at] = following[draw(sizeof following)];
+        data[at + 1] = (uint8_t)(draw(8) ? draw(3) : draw(256));
+    }
 }
 
 static void free_chain(struct frame *chain) {
