@@ -15,6 +15,7 @@ import socket
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
+from ipaddress import ip_network
 from types import SimpleNamespace
 from typing import Any, Final, Self
 
@@ -28,6 +29,8 @@ SEGMENTATION: Final = (
 #: them, and never compute them for a frame that a program forwards.
 _OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
 _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
+#: Metric of the route that the kernel makes for an address's network (IP6_RT_PRIO_ADDRCONF).
+_IPV6_PRIORITY: Final = 256
 _IFA_F_NODAD: Final = 0x02  # linux/if_addr.h: skip duplicate address detection
 _REPLY_BYTES: Final = 1 << 16
 
@@ -51,6 +54,10 @@ def _messages() -> SimpleNamespace:
         route=rtmsg,
         ethtool=ioctl,
     )
+
+
+def _family(address: str) -> int:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 class Interfaces:
@@ -107,8 +114,7 @@ class Interfaces:
     def add_neighbour(self, name: str, address: str, mac: str) -> None:
         """Add a permanent neighbour entry, so that no ARP or IPv6 neighbour request is sent."""
         permanent = self._library.neighbour.NUD_PERMANENT
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        fields = {"family": family, "ifindex": self.index(name), "state": permanent}
+        fields = {"family": _family(address), "ifindex": self.index(name), "state": permanent}
         attributes = [("NDA_DST", address), ("NDA_LLADDR", mac)]
         what = f"naming the neighbour {address}"
         self._ask(what, "RTM_NEWNEIGH", self._library.neighbour.ndmsg, fields, attributes, new=True)
@@ -116,18 +122,19 @@ class Interfaces:
     def route_congestion(self, name: str, address: str, congestion: str) -> None:
         """Set the congestion control of the routes to an address and its network (ip-route(8)).
 
+        Of an IPv6 address, only the route to its network is changed, because the kernel does not
+        replace its route to a local address.
+
         The kernel lets every user give a route any congestion control (tcp_ca_dst_init). The route
         overrides what a program chooses before connect(), but not what it chooses afterwards.
         """
-        rtnl, prefix = self._library.rtnl, 8 if name == "lo" else 24
-        network = ".".join(address.split(".")[: prefix // 8] + ["0"] * (4 - prefix // 8))
+        rtnl, prefix = self._library.rtnl, 8 if name == "lo" else 64 if ":" in address else 24
+        network = str(ip_network((address, prefix), strict=False).network_address)
         local = (rtnl.rt_type["local"], 255, rtnl.rt_scope["host"])  # RT_TABLE_LOCAL
         near = local if name == "lo" else (rtnl.rt_type["unicast"], 254, rtnl.rt_scope["link"])
-        for destination, bits, (kind, table, scope) in (
-            (address, 32, local),
-            (network, prefix, near),
-        ):
-            fields = {"family": socket.AF_INET, "dst_len": bits, "table": table}
+        routes = [(network, prefix, near), (address, 32, local)]
+        for destination, bits, (kind, table, scope) in routes[: 1 if ":" in address else 2]:
+            fields = {"family": _family(address), "dst_len": bits, "table": table}
             fields |= {"proto": rtnl.rt_proto["kernel"], "scope": scope, "type": kind}
             attributes = [
                 ("RTA_DST", destination),
@@ -135,6 +142,8 @@ class Interfaces:
                 ("RTA_PREFSRC", address),
                 ("RTA_METRICS", {"attrs": [("RTAX_CC_ALGO", congestion)]}),
             ]
+            if ":" in address:
+                attributes.append(("RTA_PRIORITY", _IPV6_PRIORITY))
             what = f"congestion control of the route to {destination}/{bits}"
             self._ask(what, "RTM_NEWROUTE", self._library.route.rtmsg, fields, attributes, old=True)
 

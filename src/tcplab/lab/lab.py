@@ -170,6 +170,8 @@ class Lab(Network):
             for host in self._hosts:
                 with self._interfaces(host.name) as own:
                     own.add_address(host.interface, _ipv6(host))
+                    if self._routes_choose:
+                        own.route_congestion(host.interface, _ipv6(host), self.congestion)
                     for other in self._hosts:
                         if other is not host:
                             own.add_neighbour(host.interface, _ipv6(other), _mac(other))
