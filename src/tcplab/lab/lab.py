@@ -159,10 +159,12 @@ class Lab(Network):
     def add_ipv6(self) -> None:
         """Add an IPv6 address to each host: fd00::1 with the name client6 for 10.0.0.1, and so on.
 
-        IPv6 is not on by default, because a host with IPv6 announces itself now and then, even
-        during captures.
+        The link treats IPv6 like IPv4, with one difference: its `mtu` must be at least 1280. IPv6
+        is not on by default, because a host with IPv6 announces itself now and then, even during
+        captures.
         """
         self.check()
+        self.link.carry_ipv6(self.mtu)
         for host in self._hosts:
             for key, value in _IPV6_SYSCTLS.items():
                 host.sysctl(key.format(interface=host.interface), value)

@@ -20,6 +20,8 @@ MAX_DELAY_MS: Final = 2000.0
 AQMS: Final = ("tail_drop", "codel", "fq_codel", "pie")
 #: If the 99th percentile of lateness exceeds this many ms, the run gets a warning.
 _LATE_MS: Final = 2.0
+#: MTU in bytes that every link must have for IPv6 (RFC 8200, 5).
+_IPV6_MTU: Final = 1280
 
 
 class Link:
@@ -33,6 +35,7 @@ class Link:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self._lock = threading.Lock()
+        self._carries_ipv6 = False
         self.parameters: dict[str, dict[str, Any]] = {"client->server": {}, "server->client": {}}
 
     def command(self, words: str) -> dict[str, Any]:
@@ -80,6 +83,9 @@ class Link:
             ecn: let a policy other than "tail_drop" mark packets that allow it, instead of dropping
                 them (RFC 3168)
             **wire_options: other keys of wire.c's `set` command, such as target_ns of the AQM
+
+        All of these apply to IPv4 and IPv6 alike. ARP and IPv6 neighbour discovery are exempt from
+        random loss, because no experiment sets when hosts send them.
         """
         key = self._direction_key(direction)
         if rtt_ms is not None:
@@ -89,6 +95,8 @@ class Link:
         values = wire_values(delay_ms, rate_mbit, queue_packets, loss, aqm, ecn) | {
             key: str(value) for key, value in wire_options.items()
         }
+        if self._carries_ipv6:
+            _check_ipv6_mtu(wire_options.get("mtu", 0))
         if values:
             settings = " ".join(f"{key}={value}" for key, value in values.items())
             self.command(f"set {key} {settings}")
@@ -104,6 +112,12 @@ class Link:
         for name, known in self.parameters.items():
             if direction in ("both", name):
                 known.update({key: value for key, value in named.items() if value is not None})
+
+    def carry_ipv6(self, interface_mtu: int) -> None:
+        """Refuse an MTU that IPv6 does not allow, now and from now on."""
+        for mtu in (interface_mtu, *(known.get("mtu", 0) for known in self.parameters.values())):
+            _check_ipv6_mtu(mtu)
+        self._carries_ipv6 = True
 
     def counters(self) -> dict[str, dict[str, Any]]:
         """Return packets_in, packets_out, dropped (by reason), marked (ECN), … by direction.
@@ -157,6 +171,13 @@ class Link:
 
     def _direction_key(self, direction: str) -> str:
         return self.DIRECTIONS[choice("direction", direction, self.DIRECTIONS)]
+
+
+def _check_ipv6_mtu(mtu: str | float) -> None:
+    if str(mtu).isdecimal() and 0 < int(mtu) < _IPV6_MTU:
+        raise ParameterError(
+            f"mtu={mtu} must be at least {_IPV6_MTU} bytes on a link that carries IPv6 (RFC 8200)"
+        )
 
 
 def wire_values(

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.support.commands import completed
 from tests.support.lifetime import in_sequence, processes_with, start_and_kill, until
+from tests.support.needs import IPV6
 from tests.support.nonempty import each
 
 from tcplab import Host, Lab, LabError
@@ -245,6 +246,41 @@ def test_clients_with_their_own_round_trip_times_share_a_managed_queue() -> None
         assert counted["dropped"]["aqm"] == 0
         link = provenance(dumbbell)["link"]["client->server"]
         assert (link["aqm"], link["ecn"]) == ("codel", True)
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason=IPV6)
+def test_the_link_treats_ipv6_like_ipv4() -> None:
+    with Lab(rtt_ms=2, loss=0.1, congestion="cubic") as lab:
+        too_low = "mtu=1279 must be at least 1280 bytes on a link that carries IPv6"
+        lab.link.update("server->client", mtu=1279)
+        with pytest.raises(ParameterError, match=too_low):
+            lab.add_ipv6()
+        lab.link.update(mtu=1280)
+        lab.add_ipv6()
+        with pytest.raises(ParameterError, match=too_low):
+            lab.link.update(mtu=1279)
+        with (
+            lab.server.socket(socket.AF_INET6, socket.SOCK_STREAM) as listener,
+            lab.client.socket(socket.AF_INET6, socket.SOCK_STREAM) as client,
+        ):
+            listener.bind(("fd00::2", 0))
+            listener.listen()
+            client.connect(listener.getsockname())
+            with listener.accept()[0] as server:
+                # Both ends know the path's MTU only after a message about a packet that is too big.
+                server.send(bytes(1400))
+                client.sendall(bytes(50_000))
+                assert len(server.recv(50_000, socket.MSG_WAITALL)) == 50_000
+                assert len(client.recv(1400, socket.MSG_WAITALL)) == 1400
+                name = server.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+                assert name.rstrip(b"\0") == b"cubic"
+        there, back = lab.link.counters().values()
+    for way in (there, back):
+        assert way["dropped"]["mtu"] >= 1
+        assert way["icmp"] >= 1
+    assert there["dropped"]["loss"] >= 1
+    with Lab(mtu=1000) as narrow, pytest.raises(ParameterError, match="mtu=1000"):
+        narrow.add_ipv6()
 
 
 def test_a_direction_and_its_values_are_checked(lab: Lab) -> None:
