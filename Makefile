@@ -46,8 +46,9 @@ setup-dev: ## set up .venv with the tools for tests and checks, too
 demo: setup ## open a lecture demo in the browser; NAME=cork opens another (`tcplab demo` lists them)
 	@tcplab demo "$(NAME)"
 
-lab: setup ## report what this machine can do, then open the course in JupyterLab
-	@bash tools/open-lab
+lab: ## set up, report what this machine can do, then open the course in JupyterLab
+	@bash tools/setup || [ $$? = 3 ] # a mistake in a C program must not keep the course closed
+	@tcplab lab .
 
 test-class: setup-dev ## grade a class of 225 with damaged and hostile submissions (minutes)
 	pytest -m classroom tests/slow/grading/test_classroom.py $(ARGS)
@@ -135,6 +136,7 @@ LOCK := uv pip compile --quiet --universal --fork-strategy fewest --python-versi
 lock: setup-dev ## pin the dependencies of pyproject.toml in locks/
 	$(LOCK) pyproject.toml --extra course --extra grading -o locks/requirements.lock >/dev/null
 	$(LOCK) pyproject.toml --all-extras --group dev --constraint locks/requirements.lock -o locks/requirements-dev.lock >/dev/null
+	$(LOCK) --group zig -o locks/requirements-zig.lock >/dev/null
 	$(LOCK) --group build --constraint locks/requirements-dev.lock -o locks/requirements-build.lock >/dev/null
 
 address: ## write the repository's address into the package's metadata and CITATION.cff: make address URL=https://…

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
@@ -25,14 +29,11 @@ def doctor(*, versions: bool = False) -> int:
         print(installed.for_terminal())
         return 0 if all(row["compatible"] == "yes" for row in installed.rows) else 1
     abilities = doctor.capabilities()
-    print(doctor.capability_table(abilities).for_terminal())
-    for capability in abilities:
-        if capability.advice:
-            print(f"\n{capability.name}: {capability.finding}\n  → {capability.advice}")
-    print()
-    print(doctor.lesson_table().for_terminal())
-    print()
-    print(doctor.program_table().for_terminal())
+    lines = [f"{'yes' if one.ok else 'NO':5}{one.name}: {one.finding}" for one in abilities]
+    lines += ["", *(f"{one.name}: → {one.advice}" for one in abilities if one.advice)]
+    width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+    for line in (*lines, *doctor.summary()):
+        print(textwrap.fill(line, width, subsequent_indent="     ", break_on_hyphens=False))
     return 0 if all(capability.ok for capability in abilities) else 1
 
 
@@ -58,8 +59,31 @@ def quickstart(directory: Annotated[Path, Spelled(Path, "DIRECTORY")]) -> int:
     from tcplab.course import files
 
     files.quickstart(directory)
-    print(f"Continue with:\n  cd {directory}\n  jupyter lab start.ipynb")
+    print(f"Continue with: tcplab lab {directory}")
     return 0
+
+
+def lab(directory: Annotated[Path, Spelled(Path, "DIRECTORY")] = Path("tcplab-course")) -> int:
+    """Open the course in JupyterLab; copy it into a directory first, if there is none here.
+
+    Args:
+        directory: the course, or a new or empty directory for a copy of it.
+
+    Example: tcplab lab
+    """
+    with loading():
+        from tcplab.course import files, opening
+
+    opening.prepare()
+    here = Path()
+    if directory == Path("tcplab-course") and (here / opening.START).is_file():
+        directory = here
+    elif not (directory / opening.START).is_file():
+        files.quickstart(directory)
+    doctor()
+    sys.stdout.flush()
+    argv = opening.command(directory)
+    os.execve(argv[0], argv, opening.environment())
 
 
 def demo(

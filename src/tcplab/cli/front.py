@@ -18,7 +18,7 @@ from tcplab.cli.run import add_run
 from tcplab.errors import TcplabError
 
 _Command = Callable[..., int]
-_FIRST: Final[Sequence[_Command]] = (course.doctor, course.ready, course.quickstart)
+_FIRST: Final[Sequence[_Command]] = (course.lab, course.doctor, course.ready, course.quickstart)
 _OTHERS: Final[Sequence[_Command]] = (
     explain.explain,
     segments.segments,

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tcplab import machine
 from tcplab.errors import LabError
-from tcplab.lab import congestion_controls, program_path, why_no_lab
+from tcplab.experiments.mode import why_no_programs
+from tcplab.lab import Lab, congestion_controls, program_path, why_no_lab
 from tcplab.programs.sources import course_folder
 from tcplab.tables import Table
+
+_MODES: Final = {
+    "live": "Live",
+    "loopback": "On loopback, and the rest from recordings",
+    "recorded": "From recordings",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +77,23 @@ def capabilities() -> list[Capability]:
     ]
 
 
-def mode_of(lesson: Lesson, blocked: str | None) -> tuple[str, str]:
-    """Return a lesson's mode (live, loopback, recorded) and its meaning, given why_no_lab()."""
+def mode_of(lesson: Lesson, blocked: str | None) -> str:
+    """Return a lesson's mode (live, loopback, recorded), given why_not_live()."""
     if blocked is None:
-        absent = [name for name in lesson.programs if machine.find(name) is None]
-        without = f" except what needs {', '.join(absent)} (not installed)" if absent else ""
-        return "live", f"everything in it runs here{without}"
-    if lesson.on_loopback:
-        return "loopback", f"live: {lesson.on_loopback}; the rest is shown from recordings"
-    return "recorded", "all of it needs a laboratory: shown from recordings"
+        return "live"
+    return "loopback" if lesson.on_loopback and not why_no_programs() else "recorded"
+
+
+@functools.cache
+def why_not_live() -> str | None:
+    """Return the reason why no laboratory works here, with the fix, or None if one was made."""
+    try:
+        if (why := why_no_lab()) is not None:
+            return why
+        with Lab():
+            return None
+    except Exception as error:  # any error, such as one of a library that is too old
+        return f"{type(error).__name__}: {error}; to allow it: tcplab doctor --versions"
 
 
 def capability_table(capabilities: list[Capability]) -> Table:
@@ -85,27 +102,29 @@ def capability_table(capabilities: list[Capability]) -> Table:
     return Table.of(["capability", "usable", "finding"], rows)
 
 
-def lesson_table() -> Table:
-    """Return a table with the mode of each lesson on this machine."""
-    blocked = why_no_lab()
-    rows = [(lesson.slug, lesson.title, *mode_of(lesson, blocked)) for lesson in lessons()]
-    here = Path.cwd()
-    at_hand = any((folder / "lessons").is_dir() for folder in (here, *here.parents))
-    caption = "" if at_hand else "To get the lessons and exercises: tcplab quickstart DIRECTORY"
-    return replace(Table.of(["lesson", "title", "mode", "what runs"], rows), caption=caption)
-
-
-def program_table() -> Table:
-    """Return a table of the programs and libraries that the course uses, installed or not."""
-    rows = [
-        (name, "yes" if machine.find(name) else "NO", need.package, need.use)
-        for name, need in machine.NEEDS.items()
-        if need.use
+def summary() -> list[str]:
+    """Return a line for each mode of the lessons here, and one for the programs that they lack."""
+    here = lessons()
+    by_mode: dict[str, list[Lesson]] = {}
+    for lesson in here:
+        by_mode.setdefault(mode_of(lesson, why_not_live()), []).append(lesson)
+    lines = [
+        f"{_MODES[mode]}: {'all' if len(of) == len(here) else ''} {len(of)} lessons"
+        + ("" if len(of) == len(here) else f" ({', '.join(lesson.slug for lesson in of)})")
+        for mode, of in by_mode.items()
     ]
-    absent = sorted({package for _name, here, package, _use in rows if here == "NO"})
-    caption = f"To install what is missing: apt install {' '.join(absent)}" if absent else ""
-    table = Table.of(["program", "installed", "package", "purpose"], rows)
-    return replace(table, caption=caption)
+    absent: dict[str, list[str]] = {}
+    for lesson in here:
+        if names := [name for name in lesson.programs if machine.find(name) is None]:
+            absent[lesson.slug] = names
+    if absent:
+        packages = sorted({machine.NEEDS[name].package for of in absent.values() for name in of})
+        wanted = "; ".join(f"{', '.join(names)} (in {slug})" for slug, names in absent.items())
+        lines += [f"Not installed, and optional: {wanted}", f"  → apt install {' '.join(packages)}"]
+    folder = Path.cwd()
+    if not any((parent / "lessons").is_dir() for parent in (folder, *folder.parents)):
+        lines.append("To get the lessons and exercises, and open them: tcplab lab")
+    return lines
 
 
 def version_table() -> Table:
@@ -153,19 +172,20 @@ def _programs() -> Capability:
     try:
         return Capability("C programs", True, f"in {program_path('lab_init').parent}")
     except LabError as error:
-        return Capability("C programs", False, "not built", str(error))
+        advice = str(error) if machine.find("cc") else ""  # the next line names the compiler
+        return Capability("C programs", False, "not built", advice)
 
 
 def _compiler() -> Capability:
     path = machine.find("cc")
-    return Capability("C compiler", bool(path), path or "none", machine.lacking("cc"))
+    advice = "" if path else f"{machine.lacking('cc')}; or without root: make lab CC=zig"
+    return Capability("C compiler", bool(path), path or "none", advice)
 
 
 def _namespaces() -> Capability:
-    try:
-        why = why_no_lab()
-    except OSError as error:
-        why = str(error)
+    if why_no_programs():
+        return Capability("user namespaces", False, "not tried without the C programs")
+    why = why_not_live()
     if why is None:
         return Capability("user namespaces", True, "a laboratory can be made without root")
     finding, _, fix = why.partition("; to allow it: ")

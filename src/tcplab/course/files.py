@@ -18,7 +18,9 @@ NAMES: Final = (
     "docs/claims.md",
     "docs/glossary.md",
     "docs/handout.md",
+    "docs/kernels.md",
     "docs/learners-guide.md",
+    "docs/platforms.md",
     "LICENSE",
     "LICENSE-CC-BY-4.0",
 )

@@ -31,7 +31,7 @@ from tcplab.checks.parameters import Spelled as Spelled
 from tcplab.errors import MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
-from tcplab.experiments.mode import announce, mode, recorded
+from tcplab.experiments.mode import announce, mode, recorded, why_no_programs
 from tcplab.lab.host import started_commands
 
 P = ParamSpec("P")
@@ -127,7 +127,7 @@ def experiment(
 def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[str, Any]) -> str:
     now = mode()
     if now == "recorded":
-        return "TCPLAB_MODE=recorded"
+        return "TCPLAB_MODE=recorded" if os.environ.get("TCPLAB_MODE") else why_no_programs()
     if now == "loopback":
         able = on_loopback(**arguments) if callable(on_loopback) else on_loopback
         return "" if able else "plain loopback cannot do this"

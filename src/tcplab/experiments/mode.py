@@ -1,8 +1,8 @@
 """Choose the mode of a run, which is live, loopback or recorded.
 
 Live means the rootless laboratory. ``TCPLAB_MODE`` selects a mode. Without it, the mode is live if
-a laboratory can be created here, and loopback otherwise. An experiment that plain loopback cannot
-run is shown from a recording, and labelled as such.
+a laboratory can be created here, loopback if it cannot, and recorded if the C programs are not
+built. An experiment that plain loopback cannot run is shown from a recording, and labelled as such.
 """
 
 from __future__ import annotations
@@ -19,20 +19,30 @@ from typing import Any, Literal, cast, get_args
 from tcplab.checks import choice
 from tcplab.errors import LabError
 from tcplab.experiments import recordings
-from tcplab.lab import Lab, Loopback, Network, why_no_lab
+from tcplab.lab import Lab, Loopback, Network, program_path, why_no_lab
 
 Mode = Literal["live", "loopback", "recorded"]
 
 
 def mode() -> Mode:
     """Return the mode that TCPLAB_MODE names, or the best one that this machine allows."""
-    asked = os.environ.get("TCPLAB_MODE", "")
-    if not asked:
-        return "live" if _why_no_lab() is None else "loopback"
-    return cast(Mode, choice("TCPLAB_MODE", asked, get_args(Mode)))
+    if asked := os.environ.get("TCPLAB_MODE", ""):
+        return cast(Mode, choice("TCPLAB_MODE", asked, get_args(Mode)))
+    if why_no_programs():
+        return "recorded"
+    return "live" if _why_no_lab() is None else "loopback"
 
 
 _why_no_lab = functools.cache(why_no_lab)
+
+
+def why_no_programs() -> str:
+    """Return the reason why no program of the course can run here, or "" if they are built."""
+    try:
+        program_path("lab_init")
+    except LabError as error:
+        return str(error)
+    return ""
 
 
 def open_network(**parameters: Any) -> Lab | Loopback:

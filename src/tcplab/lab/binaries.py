@@ -18,8 +18,8 @@ def program_path(name: str) -> Path:
         if os.access(path := directory / name, os.X_OK):
             return path
     raise LabError(
-        f"the program '{name}' is not built; run 'make setup' in the course's directory"
-        " (or reinstall the tcplab package)"
+        f"the program '{name}' is not built; install a C compiler (apt install gcc libc6-dev), then"
+        " run 'make setup' in the course's directory, or reinstall the tcplab package"
     )
 
 

@@ -56,7 +56,11 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
         (["segments", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
         (["run", "small-write"], 2, "'small-write' is not known; did you mean small-writes? Use"),
         (["run", "small-writes", "--mesages=3"], 2, "did you mean --messages? Use one of -h, "),
-        (["doctro"], 2, "'doctro' is not known; did you mean doctor? Use one of doctor, ready, "),
+        (
+            ["doctro"],
+            2,
+            "'doctro' is not known; did you mean doctor? Use one of lab, doctor, ready, ",
+        ),
         (["demo", "small-write"], 2, "demo 'small-write' is not known; did you mean small-writes?"),
         (["study", "small-writes", "q11"], 2, "'q11' is not known; did you mean q1? Use one of q1"),
     ],

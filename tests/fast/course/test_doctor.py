@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from tests.support.lessons import ALL, slug
+from tests.support.paths import ROOT
 
 from tcplab import cli, machine
 from tcplab.course import doctor
@@ -22,9 +24,9 @@ def test_lessons_are_found_with_title_and_loopback_part() -> None:
 
 
 def test_doctor_says_how_to_get_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "quickstart" not in str(doctor.lesson_table())
+    assert "tcplab lab" not in doctor.summary()[-1]
     monkeypatch.chdir(tmp_path)
-    assert "tcplab quickstart DIRECTORY" in str(doctor.lesson_table())
+    assert "tcplab lab" in doctor.summary()[-1]
 
 
 def test_quickstart_takes_no_directory_that_has_files(
@@ -36,24 +38,50 @@ def test_quickstart_takes_no_directory_that_has_files(
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
-def test_modes_of_lessons() -> None:
+def test_modes_of_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, partly = Lesson("the-lab", "a", ""), Lesson("pipes", "b", "times")
-    assert mode_of(whole, None)[0] == mode_of(partly, None)[0] == "live"
-    assert mode_of(whole, "blocked")[0] == "recorded"
-    assert mode_of(partly, "blocked")[0] == "loopback"
+    assert mode_of(whole, None) == mode_of(partly, None) == "live"
+    assert mode_of(whole, "blocked") == "recorded"
+    assert mode_of(partly, "blocked") == "loopback"
+    monkeypatch.setattr(doctor, "why_no_programs", lambda: "there is no compiler")
+    assert mode_of(partly, "blocked") == "recorded"
 
 
-def test_programs_that_a_lesson_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_slug = {lesson.slug: lesson for lesson in lessons()}
-    monkeypatch.setenv("PATH", "")
-    everything = "everything in it runs here"
-    assert mode_of(by_slug["small-writes"], None) == ("live", everything)
-    needs = Lesson("real-programs", "a", "", ("no-such-server",))
-    assert (
-        mode_of(needs, None)[1] == f"{everything} except what needs no-such-server (not installed)"
-    )
-    for lesson in by_slug.values():
+def test_the_report_fits_a_screen_and_names_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for lesson in lessons():
         assert set(lesson.programs) <= machine.NEEDS.keys()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("COLUMNS", "80")
+    cli.main(["doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 80
+    report = " ".join(" ".join(lines).split())
+    assert re.search(r"optional: .*curl.* \(in real-programs\) → apt install .*curl", report)
+    assert "C compiler: → cc is not installed: apt install gcc libc6-dev; or without" in report
+
+
+def test_the_doctor_makes_a_real_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def __init__(self) -> None:
+            raise AttributeError("no attribute 'set_offload_flag'")
+
+    monkeypatch.setattr(doctor, "why_no_lab", lambda: None)
+    monkeypatch.setattr(doctor, "Lab", Broken)
+    doctor.why_not_live.cache_clear()
+    assert str(doctor.why_not_live()).endswith("flag'; to allow it: tcplab doctor --versions")
+    doctor.why_not_live.cache_clear()
+
+
+def test_home_that_cannot_be_written_to_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", "/proc/nowhere")
+    assert cli.main(["lab", str(ROOT)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"tcplab: Jupyter cannot write to /proc/nowhere; .*HOME=.*", line)
 
 
 def test_installed_versions_fit_the_requirements() -> None:

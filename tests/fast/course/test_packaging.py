@@ -138,14 +138,19 @@ IMPORT = re.compile(
         ("requirements.lock", LEARNERS),
         (
             "requirements-dev.lock",
-            [*PROJECT["dependencies"], *chain(*EXTRAS.values(), *GROUPS.values())],
+            [
+                *PROJECT["dependencies"],
+                *chain(*EXTRAS.values(), *(GROUPS[name] for name in GROUPS if name != "zig")),
+            ],
         ),
         ("requirements-build.lock", GROUPS["build"]),
+        ("requirements-zig.lock", GROUPS["zig"]),
     ],
 )
 def test_locks_satisfy_pyproject_by_exact_versions_with_hashes(lock: str, asked: list[str]) -> None:
     """`make setup` fails if a lock is incomplete, because it installs with --require-hashes."""
-    pinned, tested = pins(lock), pins("requirements-dev.lock")
+    pinned = pins(lock)
+    tested = pins("requirements-zig.lock") | pins("requirements-dev.lock")
     for name, (requirement, hashes) in each(pinned.items()):
         assert [specifier.operator for specifier in requirement.specifier] == ["=="], name
         assert hashes > 0, f"{name} has no hash"

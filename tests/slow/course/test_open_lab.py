@@ -32,7 +32,7 @@ def test_make_lab_ends_with_one_address(where: dict[str, str], tmp_path: Path) -
     own |= {"BROWSER": "true", "TCPLAB_ENVIRONMENT": sys.prefix}
     inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "DISPLAY")}
     with subprocess.Popen(
-        ["bash", ROOT / "tools/open-lab"],
+        [sys.executable, "-m", "tcplab", "lab", str(ROOT)],
         env={**inherited, **own, **where},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
