@@ -44,6 +44,24 @@ static const struct watched_call calls[] = {
     {SYS_close, CLOSES, 0, NO_SIZE, -1, -1},
     {SYS_execve, EXECS, -1, NO_SIZE, -1, -1},
     {SYS_io_uring_setup, UNSEEN, -1, NO_SIZE, -1, -1},
+    /* Not SYS_nanosleep, which the scheduler of Go calls thousands of times per second. */
+    {SYS_clock_nanosleep, SLEEPS, -1, NO_SIZE, 2, 1},
+    {SYS_ppoll, POLLS, -1, TIMESPEC, 2, -1},
+    {SYS_pselect6, POLLS, -1, TIMESPEC, 4, -1},
+    {SYS_epoll_pwait, POLLS, -1, MILLISECONDS, 3, -1},
+#ifdef SYS_epoll_pwait2
+    {SYS_epoll_pwait2, POLLS, -1, TIMESPEC, 3, -1},
+#endif
+#ifdef SYS_poll
+    {SYS_poll, POLLS, -1, MILLISECONDS, 2, -1},
+#endif
+#ifdef SYS_select
+    {SYS_select, POLLS, -1, TIMEVAL, 4, -1},
+#endif
+#ifdef SYS_epoll_wait
+    {SYS_epoll_wait, POLLS, -1, MILLISECONDS, 3, -1},
+#endif
+    {SYS_exit_group, EXITS, -1, NO_SIZE, -1, -1},
 };
 
 const struct watched_call *find_call(int number) {

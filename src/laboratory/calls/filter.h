@@ -3,9 +3,24 @@
  */
 #pragma once
 
-enum call_kind { WRITES, READS, ANSWERS, CONNECTS, LISTENS, SETS, SHUTS, CLOSES, EXECS, UNSEEN };
-/* Where a call's number of bytes is: in a register, or in memory that a register points to. */
-enum call_size { NO_SIZE, REGISTER, VECTOR, MESSAGE, MESSAGES };
+enum call_kind {
+    WRITES,
+    READS,
+    ANSWERS,
+    CONNECTS,
+    LISTENS,
+    SETS,
+    SHUTS,
+    CLOSES,
+    EXECS,
+    UNSEEN,
+    SLEEPS,
+    POLLS,
+    EXITS
+};
+/* Where a call's number of bytes or its timeout is: in a register, or in memory that a register
+   points to. */
+enum call_size { NO_SIZE, REGISTER, VECTOR, MESSAGE, MESSAGES, MILLISECONDS, TIMESPEC, TIMEVAL };
 
 /* A system call. Arguments are numbered from 0; -1 marks one that it lacks. */
 struct watched_call {

@@ -10,16 +10,20 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 
 enum {
     LOG_BUFFER_BYTES = 1 << 20,
     PROTOCOL_MPTCP = 262, /* falls back to TCP if the peer supports only that; Go requests it */
-    INTRODUCED = 1 << 14,
+    COOKIES = 1 << 14,
+    TASKS = 256,
+    USED_NS = 1000000, /* the use of the CPU is logged at most once in this time */
 };
 
 static FILE *out;
@@ -29,7 +33,7 @@ static pid_t caller;     /* the task that makes the current call */
 static char lines[2 * PATH_MAX];
 static size_t used;
 /* Cookies of sockets whose "socket" line is written. An evicted socket gets another line. */
-static uint64_t introduced[INTRODUCED];
+static uint64_t introduced[COOKIES];
 
 void open_record(const char *path, int64_t limit) {
     out = fopen(path, "we");
@@ -92,16 +96,24 @@ static int number(int fd, int level, int option) {
     return value;
 }
 
-static bool is_tcp(int fd) {
+enum kind_of_socket { NO_SOCKET, TCP_SOCKET, UDP_SOCKET, UNIX_SOCKET };
+
+static enum kind_of_socket kind_of(int fd) {
     int protocol = number(fd, SOL_SOCKET, SO_PROTOCOL), family = number(fd, SOL_SOCKET, SO_DOMAIN);
-    return (family == AF_INET || family == AF_INET6) &&
-           (protocol == IPPROTO_TCP || protocol == PROTOCOL_MPTCP);
+    if (family == AF_UNIX)
+        return UNIX_SOCKET;
+    if (family != AF_INET && family != AF_INET6)
+        return NO_SOCKET;
+    return protocol == IPPROTO_TCP || protocol == PROTOCOL_MPTCP ? TCP_SOCKET
+           : protocol == IPPROTO_UDP                             ? UDP_SOCKET
+                                                                 : NO_SOCKET;
 }
 
 union address {
     struct sockaddr any;
     struct sockaddr_in four;
     struct sockaddr_in6 six;
+    struct sockaddr_un local;
 };
 
 static void add_address(const union address *address) {
@@ -119,7 +131,7 @@ static void introduce(int fd, uint64_t cookie) {
     socklen_t local_size = sizeof local, peer_size = sizeof peer;
     char congestion[17] = "?";
     socklen_t congestion_size = sizeof congestion - 1;
-    if (introduced[cookie % INTRODUCED] == cookie || getpeername(fd, &peer.any, &peer_size) < 0 ||
+    if (introduced[cookie % COOKIES] == cookie || getpeername(fd, &peer.any, &peer_size) < 0 ||
         getsockname(fd, &local.any, &local_size) < 0)
         return;
     getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, &congestion_size);
@@ -129,11 +141,17 @@ static void introduce(int fd, uint64_t cookie) {
     add(" %d %d %d %d %d %s\n", number(fd, IPPROTO_TCP, TCP_NODELAY),
         number(fd, IPPROTO_TCP, TCP_CORK), number(fd, SOL_SOCKET, SO_SNDBUF),
         number(fd, SOL_SOCKET, SO_RCVBUF), number(fd, IPPROTO_TCP, TCP_MAXSEG), congestion);
-    introduced[cookie % INTRODUCED] = cookie;
+    introduced[cookie % COOKIES] = cookie;
 }
 
 /* States of TCP, from include/net/tcp_states.h. */
-enum { TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
+enum {
+    TCP_SYN_IS_SENT = 2,
+    TCP_CLOSED = 7,
+    TCP_CLOSE_WAIT = 8,
+    TCP_LAST_ACK = 9,
+    TCP_CLOSING = 11,
+};
 
 /* Bytes passed to TCP are those sent for the first time, plus those not sent yet. */
 static void add_state(int fd) {
@@ -183,7 +201,7 @@ static uint64_t message_bytes(uint64_t address) {
 static uint64_t bytes_asked(const struct watched_call *call, const __u64 *args) {
     uint64_t total = 0;
     switch (call->how) {
-    case NO_SIZE:
+    default:
         return 0;
     case REGISTER:
         return args[call->size];
@@ -196,7 +214,6 @@ static uint64_t bytes_asked(const struct watched_call *call, const __u64 *args) 
             total += message_bytes(args[call->size] + i * sizeof(struct mmsghdr));
         return total;
     }
-    return 0;
 }
 
 /* ---- the calls ---- */
@@ -218,6 +235,9 @@ static const struct {
     {IPPROTO_TCP, TCP_QUICKACK, "quickack"},
     {IPPROTO_TCP, TCP_MAXSEG, "maxseg"},
     {IPPROTO_TCP, TCP_NOTSENT_LOWAT, "notsent_lowat"},
+    {IPPROTO_TCP, TCP_WINDOW_CLAMP, "window_clamp"},
+    {IPPROTO_TCP, TCP_DEFER_ACCEPT, "defer_accept"},
+    {SOL_SOCKET, SO_MAX_PACING_RATE, "max_pacing_rate"},
     {SOL_SOCKET, SO_SNDBUF, "sndbuf"},
     {SOL_SOCKET, SO_RCVBUF, "rcvbuf"},
     {SOL_SOCKET, SO_ZEROCOPY, "zerocopy"},
@@ -233,14 +253,175 @@ static void look_at_option(uint64_t cookie, const __u64 *args) {
         }
 }
 
-static void look_at_connect(uint64_t cookie, const __u64 *args) {
-    union address peer = {0};
-    copy_from(caller, args[1], &peer, args[2] < sizeof peer ? args[2] : sizeof peer);
-    if (peer.any.sa_family != AF_INET && peer.any.sa_family != AF_INET6)
+/* ---- attempts to connect ---- */
+
+/* The address of the last attempt of each socket, for the reason of a failure. */
+static struct {
+    uint64_t cookie;
+    union address peer;
+} attempts[COOKIES];
+
+/* Copies a socket address of the caller; returns false unless it is an internet address. */
+static bool copy_address(uint64_t at, uint64_t size, union address *address) {
+    memset(address, 0, sizeof *address);
+    copy_from(caller, at, address, size < sizeof *address ? size : sizeof *address);
+    return address->any.sa_family == AF_INET || address->any.sa_family == AF_INET6;
+}
+
+/* A UDP socket sends nothing when it connects, so it shows whether the host has a route. */
+static int route_error(const union address *peer) {
+    int fd = socket(peer->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int error = fd < 0 || connect(fd, &peer->any, sizeof peer->six) < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+/* Logs an attempt that failed, when the program closes the socket or tries again. */
+static void look_at_failure(int fd, uint64_t cookie) {
+    struct tcp_info info = {0};
+    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info});
+    if (attempts[cookie % COOKIES].cookie != cookie || introduced[cookie % COOKIES] == cookie)
         return;
+    attempts[cookie % COOKIES].cookie = 0;
+    if (info.tcpi_state != TCP_CLOSED && info.tcpi_state != TCP_SYN_IS_SENT)
+        return;
+    begin_line("failed", cookie);
+    add_address(&attempts[cookie % COOKIES].peer);
+    add(" %d\n", info.tcpi_state == TCP_SYN_IS_SENT
+                     ? EINPROGRESS
+                     : route_error(&attempts[cookie % COOKIES].peer));
+}
+
+static void look_at_connect(int fd, uint64_t cookie, uint64_t address, uint64_t size) {
+    union address peer;
+    if (!copy_address(address, size, &peer))
+        return;
+    look_at_failure(fd, cookie);
     begin_line("connect", cookie);
     add_address(&peer);
     add("\n");
+    attempts[cookie % COOKIES].cookie = cookie;
+    attempts[cookie % COOKIES].peer = peer;
+}
+
+/* ---- sockets other than TCP, sleeping, and the use of the CPU ---- */
+
+/* Adds the peer of a UDP or Unix socket, which may be named in the call. */
+static void add_other(int fd, enum kind_of_socket kind, uint64_t at, uint64_t size) {
+    union address peer = {0};
+    socklen_t length = sizeof peer;
+    if (at)
+        copy_from(caller, at, &peer, size < sizeof peer ? size : sizeof peer);
+    else
+        getpeername(fd, &peer.any, &length);
+    if (kind == UDP_SOCKET) {
+        add(" udp");
+        add_address(&peer);
+        return;
+    }
+    char *path = peer.local.sun_path, *last = path + sizeof peer.local.sun_path - 1;
+    *last = '\0';
+    if (!*path && path[1])
+        *path = '@'; /* an abstract name (unix(7)) */
+    for (char *letter = path; *letter; letter++)
+        if (*letter <= ' ')
+            *letter = '?';
+    add(" unix %s 0", *path ? path : "?");
+}
+
+static void look_at_other(const struct watched_call *call, int fd, enum kind_of_socket kind,
+                          uint64_t cookie, const __u64 *args) {
+    bool is_named = call->number == SYS_sendto && args[4];
+    bool connects = call->kind == CONNECTS;
+    if (call->kind != READS && call->kind != WRITES && !connects)
+        return;
+    begin_line("other", cookie);
+    add(" %s", connects ? "connect" : call->kind == READS ? "read" : "write");
+    add_other(fd, kind,
+              is_named   ? args[4]
+              : connects ? args[1]
+                         : 0,
+              is_named   ? args[5]
+              : connects ? args[2]
+                         : 0);
+    add("\n");
+}
+
+/* Returns a time in the caller's memory in ns, or -1 if there is none. */
+static int64_t copy_time(uint64_t at, int64_t unit_ns) {
+    int64_t time[2];
+    if (!at || copy_from(caller, at, time, sizeof time) < sizeof time)
+        return -1;
+    return time[0] * INT64_C(1000000000) + time[1] * unit_ns;
+}
+
+static void look_at_sleep(const struct watched_call *call, const __u64 *args) {
+    int64_t time_ns = copy_time(args[call->size], 1);
+    if (args[call->flags] & TIMER_ABSTIME)
+        time_ns -= clock_ns((clockid_t)args[0]);
+    begin_line("sleep", 0);
+    add(" %lld\n", (long long)(time_ns > 0 ? time_ns : 0));
+}
+
+/* Logs a wait for events. If the first descriptor is a UDP or Unix socket, it is named. */
+static void look_at_poll(const struct watched_call *call, const __u64 *args) {
+    int timeout_ms = call->how == MILLISECONDS ? (int)args[call->size] : 0;
+    int64_t timeout_ns = call->how == MILLISECONDS
+                             ? (timeout_ms < 0 ? -1 : timeout_ms * INT64_C(1000000))
+                             : copy_time(args[call->size], call->how == TIMEVAL ? 1000 : 1);
+    if (timeout_ns == 0)
+        return;
+    begin_line("poll", 0);
+    add(" %lld", (long long)timeout_ns);
+    bool is_poll = call->number == SYS_ppoll;
+#ifdef SYS_poll
+    is_poll = is_poll || call->number == SYS_poll;
+#endif
+    struct pollfd first;
+    if (is_poll && args[1] > 0 &&
+        copy_from(caller, args[0], &first, sizeof first) == sizeof first) {
+        int fd = borrow(caller, first.fd);
+        enum kind_of_socket kind = fd < 0 ? NO_SOCKET : kind_of(fd);
+        if (kind == UDP_SOCKET || kind == UNIX_SOCKET)
+            add_other(fd, kind, 0, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    add("\n");
+}
+
+/* Returns for how long a task has waited for a CPU, if the kernel counts it. */
+static int64_t waited_for_cpu_ns(pid_t task) {
+    char path[32], text[64];
+    snprintf(path, sizeof path, "/proc/%d/schedstat", task);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    char *second = strchr(text, ' ');
+    return second ? strtoll(second, NULL, 10) : 0;
+}
+
+/* Logs the CPU time of the caller's process, if its last line is old or the process ends. */
+static void log_use(bool ends) {
+    static struct {
+        pid_t process;
+        int64_t logged_ns;
+    } latest[TASKS];
+    pid_t process = process_of(caller);
+    unsigned slot = (unsigned)process % TASKS;
+    if (!ends && latest[slot].process == process && began_ns - latest[slot].logged_ns < USED_NS)
+        return;
+    latest[slot].process = process;
+    latest[slot].logged_ns = began_ns;
+    struct timespec cpu = {0};
+    /* The clock of another process, as clock_getcpuclockid(3) makes it. */
+    clock_gettime((clockid_t)((~(unsigned)process << 3) | 2), &cpu);
+    fprintf(out, "%lld used 0 %d %d %lld %lld %lld\n", (long long)began_ns, caller, process,
+            cpu.tv_sec * 1000000000LL + cpu.tv_nsec, (long long)waited_for_cpu_ns(caller),
+            (long long)stopped_total_ns);
 }
 
 static void look_at_listen(int fd, uint64_t cookie) {
@@ -294,8 +475,13 @@ static void look_at_transfer(const struct watched_call *call, int fd, uint64_t c
                        : call->kind == SHUTS ? "shutdown"
                                              : "close";
     introduce(fd, cookie);
-    if (introduced[cookie % INTRODUCED] != cookie)
+    if (introduced[cookie % COOKIES] != cookie) {
+        if (call->kind == CLOSES)
+            look_at_failure(fd, cookie);
+        else if (call->number == SYS_sendto && args[3] & MSG_FASTOPEN)
+            look_at_connect(fd, cookie, args[4], args[5]);
         return;
+    }
     begin_line(name, cookie);
     add(" %llu", (unsigned long long)bytes_asked(call, args));
     add_state(fd);
@@ -303,12 +489,22 @@ static void look_at_transfer(const struct watched_call *call, int fd, uint64_t c
 
 static void look_at_socket(const struct watched_call *call, int fd, const __u64 *args) {
     uint64_t cookie = 0;
+    enum kind_of_socket kind = kind_of(fd);
+    if (kind == NO_SOCKET)
+        return;
     getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &(socklen_t){sizeof cookie});
-    if (call->kind == ANSWERS) {
+    struct stat about = {0};
+    /* An accepted MPTCP socket has the cookie of the socket that listens. */
+    if (kind == TCP_SOCKET && number(fd, SOL_SOCKET, SO_PROTOCOL) == PROTOCOL_MPTCP &&
+        fstat(fd, &about) == 0)
+        cookie = about.st_ino | UINT64_C(1) << 62;
+    if (kind != TCP_SOCKET)
+        look_at_other(call, fd, kind, cookie, args);
+    else if (call->kind == ANSWERS) {
         begin_line("accept", cookie);
         add("\n");
     } else if (call->kind == CONNECTS)
-        look_at_connect(cookie, args);
+        look_at_connect(fd, cookie, args[1], args[2]);
     else if (call->kind == LISTENS)
         look_at_listen(fd, cookie);
     else if (call->kind == SETS)
@@ -325,17 +521,23 @@ void look_at(const struct seccomp_notif *notice, int64_t now_ns) {
     used = 0;
     if (logged >= most)
         return;
+    if (call)
+        log_use(call->kind == EXITS);
     if (notice->data.arch != THIS_ARCHITECTURE) {
         line("unseen", "32-bit");
     } else if (call->kind == UNSEEN) {
         line("unseen", "io_uring");
     } else if (call->kind == EXECS) {
         look_at_exec(args);
-    } else {
+    } else if (call->kind == SLEEPS) {
+        look_at_sleep(call, args);
+    } else if (call->kind == POLLS) {
+        look_at_poll(call, args);
+    } else if (call->kind != EXITS) {
         int fd = borrow(caller, (int)args[call->fd]);
         if (fd < 0 && (errno == EPERM || errno == EACCES))
             line("unseen", "not-allowed");
-        if (fd >= 0 && is_tcp(fd))
+        if (fd >= 0)
             look_at_socket(call, fd, args);
         if (fd >= 0)
             close(fd);

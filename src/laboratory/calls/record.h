@@ -7,7 +7,20 @@
  *                                        a connection, before the first line that names it
  *     NS listen SOCKET PID ADDRESS PORT  before the call
  *     NS connect SOCKET PID ADDRESS PORT
+ *     NS failed SOCKET PID ADDRESS PORT ERRNO
+ *                                        the attempt failed, as the program's next call on the
+ *                                        socket shows. ERRNO is EINPROGRESS if it gave up, the
+ *                                        reason if the host has no route, or otherwise 0
  *     NS accept SOCKET PID               SOCKET is the one that listens
+ *     NS other SOCKET PID CALL KIND ADDRESS PORT
+ *                                        "read", "write" or "connect" on a socket of KIND udp or
+ *                                        unix, whose address is a path
+ *     NS sleep 0 PID DURATION_NS         clock_nanosleep(2)
+ *     NS poll 0 PID TIMEOUT_NS [KIND ADDRESS PORT]
+ *                                        poll(2), select(2), epoll_wait(2); -1 without a timeout
+ *     NS used 0 PID PROCESS CPU_NS DELAY_NS STOPPED_NS
+ *                                        CPU time of the process, the time for which the task PID
+ *                                        waited for a CPU, and for which we stopped any task
  *     NS option SOCKET PID NAME VALUE    before the option is set
  *     NS exec 0 PID PATH
  *     NS unseen 0 PID WHAT               cannot be seen: io_uring, 32-bit, setuid, not-allowed

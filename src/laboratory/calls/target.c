@@ -13,12 +13,12 @@
 /* A cache of process descriptors for the tasks that called last, by task number. */
 enum { KEPT = 256 };
 static struct {
-    pid_t task;
+    pid_t task, process;
     int fd;
 } kept[KEPT];
 
 /* A pidfd refers to a process, but a call is made by one of its threads. */
-static pid_t process_of(pid_t task) {
+static pid_t look_up_process(pid_t task) {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%d/status", task);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -41,12 +41,18 @@ static int open_process(pid_t task) {
     if (kept[slot].task == task)
         return kept[slot].fd;
     forget(slot);
-    int fd = (int)syscall(SYS_pidfd_open, process_of(task), 0);
+    pid_t process = look_up_process(task);
+    int fd = (int)syscall(SYS_pidfd_open, process, 0);
     if (fd >= 0) {
         kept[slot].task = task;
+        kept[slot].process = process;
         kept[slot].fd = fd;
     }
     return fd;
+}
+
+pid_t process_of(pid_t task) {
+    return open_process(task) < 0 ? task : kept[(unsigned)task % KEPT].process;
 }
 
 int borrow(pid_t task, int fd) {

@@ -11,5 +11,8 @@
    closes it. Returns -1 with errno EBADF, or EPERM if we may not look. */
 int borrow(pid_t task, int fd);
 
+/* Returns the process of a task, which may be one of its threads. */
+pid_t process_of(pid_t task);
+
 /* Copies up to size bytes from a task's memory; returns the number available. */
 size_t copy_from(pid_t task, uint64_t address, void *to, size_t size);

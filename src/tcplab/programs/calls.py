@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tcplab.programs.logs import Event, File
 
@@ -74,6 +74,7 @@ class SocketCalls:
     congestion: str
     seen_ns: int  #: Time at which the socket was first seen connected
     calls: list[Call] = field(default_factory=list)  #: The calls on the socket, in order
+    begun_ns: int | None = None  #: Time of the connect() call, or None if it was accepted
     #: (time, name, value) of each option set, in order, even before the socket was connected
     options: list[tuple[int, str, int]] = field(default_factory=list)
 
@@ -106,7 +107,7 @@ class SocketCalls:
 
     def _writes(self, carried: int) -> Iterator[Event]:
         if self.calls and self.calls[0].written:
-            yield Event(self.seen_ns, "write", self.calls[0].written)
+            yield Event(self.begun_ns or self.seen_ns, "write", self.calls[0].written)
         for call, taken, after in self._moved("written", carried):
             yield Event(call.time_ns, "more" if call.name == "more" else "write", taken)
             if after is not None and self._may_have_waited(call, after):
@@ -183,6 +184,40 @@ class SocketCalls:
         return total
 
 
+class Step(NamedTuple):
+    """The start of any recorded call of a thread, which shows how it spends its time."""
+
+    time_ns: int
+    pid: int  #: The thread
+    #: "sleep", "poll", "udp", "unix", "accept", "connect", "read", "write", or "other"
+    kind: str
+    #: Address of a UDP or Unix socket, or cookie of a TCP socket
+    where: str = ""
+    limit_ns: int = -1  #: Longest duration of the call (0 if it cannot wait), or -1 without a limit
+
+
+class Used(NamedTuple):
+    """The use of the CPU up to a time. The kernel's counts begin with the process."""
+
+    time_ns: int
+    pid: int  #: The thread that made a call at this time
+    process: int
+    cpu_ns: int  #: CPU time of the process
+    delay_ns: int  #: Time for which the thread was ready, and waited for a CPU
+    stopped_ns: int  #: Time for which the recorder had stopped any thread
+
+
+class Attempt(NamedTuple):
+    """An attempt to connect that failed."""
+
+    start_ns: int
+    end_ns: int
+    pid: int
+    peer: End
+    #: EINPROGRESS if the program gave up, the reason if there was no route, or 0
+    errno: int
+
+
 @dataclass(frozen=True, slots=True)
 class CallLog:
     """A recording of the socket calls of one command."""
@@ -198,6 +233,10 @@ class CallLog:
     logged: int = 0  #: Number of these calls that are in the log
     stopped_ns: int = 0  #: Total time for which the command was stopped
     whole: bool = False  #: True if the recorder finished its log
+    steps: Sequence[Step] = ()  #: The starts of all recorded calls
+    used: Sequence[Used] = ()  #: The use of the CPU
+    failed: Sequence[Attempt] = ()  #: Attempts to connect that failed
+    exited_ns: int | None = None  #: Time at which the command ended, or None
 
     @property
     def is_full(self) -> bool:
@@ -215,6 +254,11 @@ def read_calls(path: File) -> CallLog:
     return reader.result()
 
 
+#: Names of lines for calls that may wait, and for the command itself.
+_WAITS: Final = ("sleep", "poll", "other", "accept")
+_OF_THE_COMMAND: Final = ("exec", "unseen", "exit", "end")
+
+
 class _Reader:
     """Collect the lines of a log into a CallLog (see src/laboratory/calls/record.h)."""
 
@@ -224,35 +268,68 @@ class _Reader:
         self._listening: list[tuple[int, End]] = []
         self._listeners: dict[int, int] = {}  # cookies of the listening sockets, by port
         self._connects: list[tuple[int, End]] = []
+        self._begun: dict[int, tuple[int, int]] = {}  # last connect: time and thread, by cookie
+        self._failed: list[Attempt] = []
+        self._steps: list[Step] = []
+        self._used: list[Used] = []
         self._programs: dict[str, None] = {}
         self._unseen: dict[str, None] = {}
         self._end: tuple[int, ...] = ()
         self._exit: int | None = None
+        self._exited_ns: int | None = None
         self._seen = 0
+        self._readers = {
+            "socket": self._introduce,
+            "listen": self._listen,
+            "connect": self._connect,
+            "failed": self._fail,
+            "option": self._option,
+        }
 
     def take(self, fields: list[str]) -> None:
         time_ns, name, cookie, pid = int(fields[0]), fields[1], int(fields[2]), int(fields[3])
         rest = fields[4:]
         self._seen += 1
-        if name == "socket":
-            self._introduce(time_ns, cookie, pid, rest)
-        elif name == "listen":
-            self._listening.append((time_ns, _end(rest)))
-            self._listeners[_end(rest)[1]] = cookie
-        elif name == "connect":
-            self._connects.append((time_ns, _end(rest)))
-        elif name == "option":
-            self._options.setdefault(cookie, []).append((time_ns, rest[0], int(rest[1])))
-        elif name == "exec":
+        if name in _WAITS:
+            self._steps.append(_step(time_ns, name, cookie, pid, rest))
+        elif name == "used":
+            self._used.append(Used(time_ns, pid, *map(int, rest)))
+            self._steps.append(Step(time_ns, pid, "other"))
+        elif name in self._readers:
+            self._readers[name](time_ns, cookie, pid, rest)
+        elif name in _OF_THE_COMMAND:
+            self._command(time_ns, name, rest)
+        elif cookie in self._sockets:
+            self._sockets[cookie].calls.append(Call(time_ns, name, pid, *map(int, rest)))
+            kind = "write" if name in HANDS_OVER else name if name == "read" else "other"
+            limit_ns = 0 if kind != "write" and int(rest[3]) else -1  # a read finds data
+            self._steps.append(Step(time_ns, pid, kind, str(cookie), limit_ns))
+
+    def _listen(self, time_ns: int, cookie: int, _pid: int, rest: list[str]) -> None:
+        self._listening.append((time_ns, _end(rest)))
+        self._listeners[_end(rest)[1]] = cookie
+
+    def _connect(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
+        self._connects.append((time_ns, _end(rest)))
+        self._begun[cookie] = time_ns, pid
+        self._steps.append(Step(time_ns, pid, "connect", str(cookie)))
+
+    def _fail(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
+        begun_ns, thread = self._begun.get(cookie, (time_ns, pid))
+        self._failed.append(Attempt(begun_ns, time_ns, thread, _end(rest), int(rest[2])))
+
+    def _option(self, time_ns: int, cookie: int, _pid: int, rest: list[str]) -> None:
+        self._options.setdefault(cookie, []).append((time_ns, rest[0], int(rest[1])))
+
+    def _command(self, time_ns: int, name: str, rest: list[str]) -> None:
+        if name == "exec":
             self._programs[" ".join(rest)] = None
         elif name == "unseen":
             self._unseen[rest[0]] = None
         elif name == "exit":
-            self._exit = int(rest[0])
+            self._exit, self._exited_ns = int(rest[0]), time_ns
         elif name == "end":
             self._end = tuple(map(int, rest))
-        elif cookie in self._sockets:
-            self._sockets[cookie].calls.append(Call(time_ns, name, pid, *map(int, rest)))
 
     def _introduce(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
         if cookie in self._sockets:  # the recorder had forgotten the socket and introduces it again
@@ -262,7 +339,7 @@ class _Reader:
         options = self._options.setdefault(cookie, [])
         # An accepted socket inherits the options of its listening socket.
         listener = self._listeners.get(int(rest[1]))
-        if listener is not None:
+        if listener is not None and listener != cookie:
             options[:0] = self._options.get(listener, [])
         self._sockets[cookie] = SocketCalls(
             cookie,
@@ -276,6 +353,7 @@ class _Reader:
             mss,
             congestion,
             time_ns,
+            begun_ns=self._begun[cookie][0] if cookie in self._begun else None,
             options=options,
         )
 
@@ -292,7 +370,25 @@ class _Reader:
             logged,
             stopped_ns,
             whole=bool(self._end),
+            steps=sorted(self._steps),
+            used=tuple(self._used),
+            failed=tuple(self._failed),
+            exited_ns=self._exited_ns,
         )
+
+
+def _step(time_ns: int, name: str, cookie: int, pid: int, rest: list[str]) -> Step:
+    if name == "accept":
+        return Step(time_ns, pid, name, str(cookie))
+    if name == "other":
+        call, kind, address, port = rest
+        where = address if kind == "unix" else f"{address} port {port}"
+        return Step(time_ns, pid, kind, where, 0 if call == "write" else -1)
+    limit_ns = int(rest[0])
+    if len(rest) == 1:
+        return Step(time_ns, pid, name, "", limit_ns)
+    where = rest[2] if rest[1] == "unix" else " port ".join(rest[2:4])
+    return Step(time_ns, pid, rest[1], where, limit_ns)
 
 
 def _end(fields: Sequence[str]) -> End:
