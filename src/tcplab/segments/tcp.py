@@ -22,7 +22,7 @@ def analyse(rows: SegmentArray) -> None:
             _relative_numbers(one)
             _windows(one)
             _super_segments(one)
-            _retransmissions(one)
+            mark_retransmissions(one)
             plain[places] = one
 
 
@@ -93,7 +93,7 @@ def _super_segments(one: Array) -> None:
 # ---- retransmissions ----
 
 
-def _retransmissions(one: Array) -> None:
+def mark_retransmissions(one: Array) -> None:
     """Fill is_retransmission and is_out_of_order.
 
     Bytes that the receiver has acknowledged were sent before, whether captured or not. Any other

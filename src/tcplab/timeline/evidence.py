@@ -13,6 +13,8 @@ import numpy as np
 from tcplab.models.buffers import MAX_WINDOW_SCALE
 from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import FIN, SYN, TCP, SegmentArray
+from tcplab.timeline.clocks import on_one_clock, straightened
+from tcplab.timeline.copies import without_copies
 from tcplab.timeline.record import Record
 
 #: Events in a log with which the application hands bytes to TCP.
@@ -28,11 +30,6 @@ _NAMES: Final = (
 #: timestamps a moment after the event.
 CLOCK_NOISE_NS: Final = 1_000_000
 
-#: Two copies of a packet on the same interface are at most this far apart.
-COPY_NS: Final = 1_000_000
-#: Two copies of a packet on different interfaces may be this far apart, because the packet can wait
-#: in between.
-ROUTED_NS: Final = 1_000_000_000
 #: If the handshake is shorter, processing times hide at which end the capture was made.
 HANDSHAKE_NS: Final = 2_000_000
 _FAR: Final = 5
@@ -99,6 +96,7 @@ class Evidence:
     copies: int  #: Number of packets recorded twice, whose second copies are left out
     #: True if the handshake shows that the capture was made nearer to the peer than to the sender
     at_peer: bool
+    notes: Sequence[str]  #: Corrections of the times
 
     @property
     def stayed_in_slow_start(self) -> bool:
@@ -113,10 +111,21 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
     """Choose the connection and its sender, check the recordings, and return the evidence."""
     segments, options = exchange.captured, exchange.options
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
-    rows, copies = _without_copies(tcp.of(_choose(tcp, options, connection)))
+    rows, copies = without_copies(tcp.of(_choose(tcp, options, connection)))
+    notes: list[str] = []
+    if exchange.log is None and exchange.peer_log is None:
+        rows, notes = straightened(rows)
     direction = _direction(rows, options, sender)
     out, into = _packets(rows, direction), _packets(rows, 1 - direction)
-    peer_out, peer_into = _peer_side(exchange.peer_segments, rows, direction)
+    peer_rows = _peer_rows(exchange.peer_segments, rows)
+    if peer_rows is not None and exchange.log is None and exchange.peer_log is None:
+        peer_rows, note = on_one_clock(rows, peer_rows, direction)
+        notes += [note] * bool(note)
+    peer_out, peer_into = (
+        (None, None)
+        if peer_rows is None
+        else (_packets(peer_rows, 1 - direction), _packets(peer_rows, direction))
+    )
     log = _renamed(exchange.log, direction)
     at_peer = _is_at_peer(rows, direction)
     _check_clocks(exchange, [*out, *into], peer_into or ())
@@ -147,31 +156,8 @@ def gather(exchange: Record[Any], connection: int | None, sender: str | None) ->
         cut_ns=cut_ns,
         copies=copies,
         at_peer=at_peer,
+        notes=notes,
     )
-
-
-def _without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
-    """Return the rows with each packet once, and the number of second copies.
-
-    A mirrored port, or a capture on all interfaces, shows a packet twice within a millisecond. On
-    a router, a packet passes two interfaces, some time apart. Copies share their IP identification,
-    and retransmissions do not. IPv6 has no identification, so copies on another interface are
-    recognized by the TCP timestamp.
-    """
-    latest: dict[tuple[int, ...], tuple[int, int]] = {}
-    first = np.ones(len(rows), np.bool_)
-    keys = ("direction", "ip_id", "seq", "payload_bytes", "ack", "flags", "ts_val")
-    columns = [rows[name].tolist() for name in (*keys, "interface", "time_ns")]
-    for i, (*key, interface, time_ns) in enumerate(zip(*columns, strict=True)):
-        seen_on, seen_ns = latest.get(tuple(key), (interface, None))
-        if seen_ns is not None:
-            elsewhere = interface != seen_on
-            known = key[1] != 0 or (elsewhere and key[6] != 0)
-            first[i] = not known or time_ns - seen_ns > (ROUTED_NS if elsewhere else COPY_NS)
-        if first[i]:
-            latest[tuple(key)] = interface, time_ns
-    once: SegmentArray = rows[first]
-    return once, int(len(rows) - len(once))
 
 
 def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
@@ -265,11 +251,9 @@ def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
     return list(map(Packet, *columns))
 
 
-def _peer_side(
-    segments: SegmentArray | None, ours: SegmentArray, direction: int
-) -> tuple[list[Packet] | None, list[Packet] | None]:
+def _peer_rows(segments: SegmentArray | None, ours: SegmentArray) -> SegmentArray | None:
     if segments is None:
-        return None, None
+        return None
     ports = int(ours["src_port"][0]), int(ours["dst_port"][0])
     same: SegmentArray = segments[segments["protocol"] == TCP].at_port(ports[0]).at_port(ports[1])
     if not len(same):
@@ -277,8 +261,7 @@ def _peer_side(
             "peer_segments do not belong to the capture: the connection between ports"
             f" {' and '.join(map(str, sorted(ports)))} is not in them"
         )
-    rows = same.of(int(same["connection"][-1]))
-    return _packets(rows, 1 - direction), _packets(rows, direction)
+    return without_copies(same.of(int(same["connection"][-1])))[0]
 
 
 def _name(rows: SegmentArray, segments: SegmentArray, direction: int) -> str:

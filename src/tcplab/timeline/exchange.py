@@ -62,7 +62,7 @@ def explain(
 
 
 def _missing(evidence: Evidence, replay: Replay) -> list[str]:
-    missing = []
+    missing = [*evidence.notes]
     if evidence.log is None:
         missing.append(NO_LOG)
     if evidence.nodelay is None:
@@ -71,13 +71,13 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
         missing.append("the start of the connection: MSS, window scale, congestion window")
     if evidence.copies:
         missing.append(
-            f"{evidence.copies} packets were recorded twice (the same IP ID within 1 ms, or on"
-            " another interface): the second copies are left out"
+            f"{evidence.copies} packets were recorded twice (the same IP ID, TCP timestamp, or all"
+            " packets alike): the copies are left out"
         )
     if evidence.at_peer:
         missing.append(
-            "the sender's side: its handshake shows that the capture was made at the peer, so times"
-            " are those of arrivals"
+            f"{evidence.connection}: the times at which this sender's segments left. The handshake"
+            " shows that the capture was made at the peer, so their times are those of arrivals"
         )
     if evidence.cut_ns is not None:
         missing.append(f"packets: the capture ends {evidence.cut_ns / 1e6:.1f} ms before the log")

@@ -39,7 +39,7 @@ class Record(Generic[R]):
     tcp_info: TcpInfo | None = None
     #: Samples of the sender's TCP_INFO, each with the key "time_ns" (CLOCK_REALTIME).
     samples: Sequence[Mapping[str, Any]] = ()
-    #: Rate of the link in 10^6 bit/s, or None if it is unknown or unlimited.
+    #: Rate of the link in 10^6 bit/s, infinite if it has no limit, or None if it is unknown.
     rate_mbit: float | None = None
     #: TCP_NODELAY at the start, or None to use the value in the options, if there are any.
     nodelay: bool | None = None

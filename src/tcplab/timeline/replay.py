@@ -104,6 +104,8 @@ class Replay:
         self.segments: list[Segment] = []
         self.holds: list[Hold] = []
         self.gaps: list[tuple[int, int]] = []
+        self._gap_ns: list[int] = []  # when each gap was noticed
+        self._filled: set[int] = set()  # gaps whose bytes came later
 
     def run(self) -> Replay:
         """Replay all events, and return this object with its results."""
@@ -132,6 +134,7 @@ class Replay:
 
     def _end(self) -> None:
         self._close(self._e.end_ns, ended=False)
+        self.gaps = [gap for i, gap in enumerate(self.gaps) if i not in self._filled]
         if self._e.log and self._message_over and self._empty_since is not None:
             self._end_idleness(self._e.log[-1].time_ns)
 
@@ -327,15 +330,17 @@ class Replay:
     # ---- segments ----
 
     def _departure(self, moment: Moment, packet: Packet) -> None:
-        if packet.syn or not packet.payload_bytes:
+        if not packet.payload_bytes:  # a SYN has some with TCP Fast Open (RFC 7413)
             return
         if packet.offset > self.sender.nxt:
             self.gaps.append((self.sender.nxt, packet.offset))
+            self._gap_ns.append(packet.time_ns)
             self.sender.nxt = packet.offset
         if packet.is_retransmission:
             self._retransmission(moment, packet)
             return
         if packet.offset < self.sender.nxt:
+            self._gap_noticed(packet)
             self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN), [], None)
             return
         if self.sender.unacked <= 0:
@@ -398,6 +403,7 @@ class Replay:
             self._remember(packet)
             return
         evidence = self._loss(packet, first_ns)
+        first_ns = self._gap_noticed(packet) if first_ns is None else first_ns
         self._lost()
         why = Why(Reason.RETRANSMISSION, evidence)
         since_ns = packet.time_ns if first_ns is None else first_ns
@@ -425,11 +431,22 @@ class Replay:
             return None
         return packets[i].time_ns
 
+    def _gap_noticed(self, packet: Packet) -> int | None:
+        """Return when a capture at the peer first lacked the bytes that a segment brings."""
+        at = bisect.bisect_right(self.gaps, packet.offset, key=lambda gap: gap[0]) - 1
+        if at < 0 or not self.gaps[at][0] <= packet.offset < self.gaps[at][1]:
+            return None
+        self._filled.add(at)
+        return self._gap_ns[at]
+
     def _loss(self, packet: Packet, first_ns: int | None) -> str:
         """Return the evidence of a loss, such as three duplicate ACKs (RFC 5681, 3.2).
 
         An ACK that came before the bytes were last sent does not show their loss.
         """
+        if first_ns is None and (noticed_ns := self._gap_noticed(packet)) is not None:
+            after_ms = (packet.time_ns - noticed_ns) / 1e6
+            return f"later bytes had come {after_ms:.1f} ms before; its first copy did not get here"
         if first_ns is None:
             return "when its bytes first left is not in the capture"
         if (known := self.sender.una - packet.offset) > 0:

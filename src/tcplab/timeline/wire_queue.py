@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,14 +77,19 @@ def _sending_ns(passage: _Passage, rate: float | None) -> int:
 
 
 def _rate_bits_per_ns(evidence: Evidence, passages: Sequence[_Passage]) -> float | None:
-    """Return the known rate, or else the rate that evenly spaced arrivals show, or None."""
-    if evidence.exchange.rate_mbit:
-        return evidence.exchange.rate_mbit / 1000
+    """Return the known rate, or else the rate that evenly spaced arrivals show, or None.
+
+    The gap between two arrivals shows the rate only if the second segment left before the first one
+    had arrived. Otherwise the link was idle in between.
+    """
+    if (known := evidence.exchange.rate_mbit) is not None:
+        return known / 1000 if math.isfinite(known) else None
     fastest = min(passage.transit_ns for passage in passages)
     rates = [
         after.wire_bits / (after.arrived_ns - before.arrived_ns)
         for before, after in pairwise(passages)
-        if after.transit_ns - fastest >= QUEUED_NS
+        if after.left_ns < before.arrived_ns
+        and after.transit_ns - fastest >= QUEUED_NS
         and after.arrived_ns - before.arrived_ns >= _SHORTEST_GAP_NS
     ]
     if len(rates) < _ENOUGH_GAPS:
@@ -124,6 +130,8 @@ def _hold(
     if rate is None or not _fits(group, waited, rate):
         reason = Reason.UNKNOWN
         missing = "the rate of the link (rate_mbit): the arrivals are not one transmission apart"
+        if given is not None and not math.isfinite(given):
+            missing = "what delayed them, because the link has no limited rate"
     else:
         source = "which is the link's" if given else "by the spacing of their arrivals"
         text += f", at {rate * 1000:.3g} Mbit/s ({source})"
