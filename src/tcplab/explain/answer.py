@@ -8,14 +8,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tcplab.explain.comments import commented, reasons_of_packets
 from tcplab.explain.joining import Conversation, conversations
-from tcplab.explain.recording import Recorded
+from tcplab.explain.ledger import Ledger
+from tcplab.explain.recording import LOOPBACK, Recorded
 from tcplab.explain.shares import requests, spans
-from tcplab.explain.verdict import Finding, findings
-from tcplab.models import Reason
+from tcplab.explain.verdict import RUN_SHARE, Finding, in_words, judged
 from tcplab.programs import CallLog
 from tcplab.programs.calls import HANDS_OVER
 from tcplab.tables import ms
@@ -26,6 +26,18 @@ from tcplab.timeline.timeline import missing_evidence
 _SHOWN: Final = 6
 #: All missing evidence is listed if a larger share of the time than this is unexplained.
 _UNKNOWN_SHARE: Final = 0.05
+#: "No fault" is said only if at most this share of the run has no known cause, or this time, which
+#: is the noise of a short run.
+_UNEXPLAINED_SHARE: Final = 0.05
+_UNEXPLAINED_MS: Final = 50.0
+_LEAST_MS: Final = 0.01
+#: Where to look for time that the record does not explain.
+_LOOK: Final = (
+    "strace -f -w -c (files, locks, other processes), or a profiler of waiting time; the recorder"
+    " sees sockets, sleeping and the CPU time only"
+)
+#: A recorder that stops the client for this share of the run makes it another run.
+_SLOWED: Final = 0.2
 #: The evidence that is missing, by the kind of event that the recorder could not see.
 _UNSEEN: Final = {
     "io_uring": "what io_uring did: its operations are no system calls",
@@ -44,6 +56,7 @@ class Explanation:
     connections: int  #: Number of captured connections, some of which may not be explained
     findings: Sequence[Finding]  #: The causes of waiting. The first one is the verdict
     missing: Sequence[str] = field(default=())  #: Evidence that the recording lacks
+    ledger: Ledger | None = None  #: The time of the run, divided among all that the client did
 
     @property
     def verdict(self) -> Finding | None:
@@ -69,20 +82,43 @@ class Explanation:
 
     def _verdict(self) -> str:
         one = self.verdict
-        if one is None and self.recorded.near is None:
+        if not self.conversations and self.recorded.near is None:
             return "without packets, the reason for a wait is unknown; the calls show this:"
         if one is None:
             return "no TCP connection was captured: there is nothing to explain"
         if one.cause == "not-connected":
             return one.evidence
-        if not one.ms:
-            return one.title
+        if one.kind != "none":
+            return self._share(one) + one.title
+        if (unknown := self._unexplained) is not None:
+            return f"not explained: {unknown}; {self._share(one)}{one.title}"
+        text = f"{self._share(one)}{one.title}"
+        if not self.conversations:
+            return f"no TCP connection of the client was captured; {text}"
+        if any(finding.kind == "fault" for finding in self.findings):
+            return f"no fault takes {100 * RUN_SHARE:.0f} % of the run; {text}"
+        return f"no fault in the use of TCP; {text}"
+
+    def _share(self, one: Finding) -> str:
+        """Return the shares that a cause has of the run and of the waiting time, or ""."""
         count = sum(map(requests, self.conversations))
         whose = f"the time of {count} message{'s' * (count != 1)}" if count else "the time"
-        share = f"{100 * one.share:.0f} % of {whose}"
-        if one.kind == "none":
-            return f"no fault in the use of TCP; {share}: {one.title}"
-        return f"{share}: {one.title}"
+        parts = []
+        if self.ledger is not None and self.ledger.by_calls and one.run_ms:
+            parts.append(f"{100 * one.run_share:.0f} % of the run")
+        if one.ms:
+            parts.append(f"{100 * one.share:.0f} % of {whose}")
+        return ", ".join(parts) + ": " * bool(parts)
+
+    @property
+    def _unexplained(self) -> str | None:
+        """The time of the run without a known cause, in words, or None if there is little of it."""
+        if self.ledger is None:
+            return None
+        unknown_ms, run_ms = self.ledger.unexplained_ms, self.ledger.run_ms
+        if unknown_ms <= max(_UNEXPLAINED_SHARE * run_ms, _UNEXPLAINED_MS):
+            return None
+        return f"{ms(unknown_ms)} of {ms(run_ms)}"
 
     @property
     def waited_ms(self) -> float:
@@ -115,31 +151,70 @@ class Explanation:
     # ---- as text ----
 
     def report(self) -> str:
-        """Return the verdict with its evidence and fix, the other waits, and missing evidence."""
+        """Return the verdict with its evidence and fix, the ledger, and missing evidence."""
         lines = [f"Verdict: {self.sentence}"]
+        if self.ledger is not None and self.ledger.run_ms:
+            lines += [f"The {'run' if self.recorded.client.calls else 'capture'}: {self._sum()}"]
+        if self.overhead >= _SLOWED:
+            lines += [
+                (
+                    f"  note  the recorder stopped the client for {100 * self.overhead:.0f} % of"
+                    " the run, so these times are not the program's own"
+                )
+            ]
         for number, one in enumerate(self.findings):
-            if one.kind == "none" or (number and not one.share):
+            if (one.kind == "none" and not (one.evidence and not number)) or (
+                number and not (one.share or one.run_share or one.kind == "fault")
+            ):
                 continue
-            lines += [f"Also, {100 * one.share:.0f} %: {one.title}"] * bool(number)
-            lines += [f"  why   {one.evidence}"] * (one.cause != "not-connected" or number > 0)
-            lines += [f"  fix   {one.fix}"]
+            lines += [f"Also, {self._share(one)}{one.title}"] * bool(number)
+            known = one.evidence and (one.cause != "not-connected" or number > 0)
+            lines += [f"  why   {one.evidence}"] * bool(known)
+            lines += [f"  fix   {one.fix}"] * bool(one.fix)
+        if self._unexplained is not None:
+            lines += [f"  look  {_LOOK}"]
         cost = [self._cost()] if self.recorded.client.calls else []
-        for part in (self._what_it_waited_for(), self._connections(), cost):
+        for part in (self._divided(), self._tries(), self._connections(), cost):
             lines += ["", *part] if part else []
         if notes := [*self.recorded.notes, *self.missing]:
             lines += ["Missing from the record:", *(f"  {note}" for note in notes)]
         return "\n".join(lines)
 
-    def _what_it_waited_for(self) -> list[str]:
-        waited = [finding for finding in self.findings if finding.ms >= 0.01]
-        waited.sort(key=lambda finding: -finding.ms)
-        if not waited:
+    def _sum(self) -> str:
+        """Return the ledger in one line: the waits for TCP, and all else."""
+        assert self.ledger is not None
+        tcp = sum(entry.ms for entry in self.ledger.entries if entry.is_tcp)
+        parts = [(tcp, "waiting for TCP")]
+        parts += [(entry.ms, entry.title) for entry in self.ledger.entries if not entry.is_tcp]
+        parts.sort(reverse=True)
+        shown = [f"{ms(took)} {title}" for took, title in parts if took >= self.ledger.run_ms / 100]
+        rest = self.ledger.run_ms - sum(
+            took for took, _title in parts if took >= self.ledger.run_ms / 100
+        )
+        shown += [f"{ms(rest)} other"] * (rest >= _LEAST_MS)
+        return f"{ms(self.ledger.run_ms)} = " + " + ".join(shown)
+
+    def _divided(self) -> list[str]:
+        """Return the lines of the ledger, the waits for TCP with their share of these waits."""
+        if self.ledger is None or not self.ledger.run_ms:
             return []
-        count = len(self.conversations)
-        summed = f", summed over {count} connections" if count > 1 else ""
-        lines = [f"Of {ms(self.waited_ms)} that the client waited{summed}:"]
-        for finding in waited[:_SHOWN]:
-            lines.append(f"  {100 * finding.share:5.1f} %  {ms(finding.ms):>10}  {finding.title}")
+        lines = [f"Of {ms(self.ledger.run_ms)}:"]
+        for entry in self.ledger.entries:
+            if entry.ms >= _LEAST_MS:
+                what = (
+                    f"TCP: {entry.title}" if entry.is_tcp and self.ledger.by_calls else entry.title
+                )
+                share = 100 * entry.ms / self.ledger.run_ms
+                lines.append(f"  {share:5.1f} %  {ms(entry.ms):>10}  {what}")
+        return lines
+
+    def _tries(self) -> list[str]:
+        failures = self.ledger.failures if self.ledger is not None else ()
+        lines = [in_words(failure) for failure in failures[:_SHOWN]]
+        if any(failure.address.startswith(LOOPBACK) for failure in failures):
+            lines.append(
+                "localhost is the client's own host; the name of the server's host is “server”"
+            )
         return lines
 
     def _connections(self) -> list[str]:
@@ -150,7 +225,8 @@ class Explanation:
         for (address, port, failure), same_server in list(groups.items())[:_SHOWN]:
             count = f"{len(same_server)} connections" if len(same_server) > 1 else "1 connection"
             messages = sum(map(requests, same_server))
-            what = failure or f"{messages} messages, " * bool(messages) + _bytes(same_server)
+            counted = f"{messages} message{'s' * (messages != 1)}, " * bool(messages)
+            what = failure or counted + _bytes(same_server)
             took = (
                 sum(
                     end - start
@@ -182,11 +258,10 @@ class Explanation:
         return lines
 
     def _cost(self) -> str:
-        start, end = self.recorded.span_ns
         calls = self.recorded.client.calls
         return (
-            f"Recorded: {calls} calls of the client in {ms((end - start) / 1e6)}; the recorder"
-            f" stopped it for {100 * self.overhead:.1f} % of that time"
+            f"Recorded: {calls} calls of the client; the recorder stopped it for"
+            f" {100 * self.overhead:.1f} % of the run"
         )
 
     # ---- as JSON ----
@@ -195,6 +270,7 @@ class Explanation:
         """Return a JSON object with verdict, findings, connections and missing evidence."""
         data = {
             "verdict": self.sentence,
+            "run": dataclasses.asdict(self.ledger) if self.ledger is not None else None,
             "findings": [dataclasses.asdict(finding) for finding in self.findings],
             "connections": [
                 {
@@ -240,7 +316,7 @@ class Explanation:
 def explained(recorded: Recorded) -> Explanation:
     """Join the calls and packets of a recording, and find the causes of its waits."""
     joined, connections, missing = conversations(recorded)
-    causes = findings(joined)
+    causes, ledger = judged(joined, recorded)
     unknown = sum(finding.share for finding in causes if finding.cause == "unknown")
     for conversation in joined:
         missing += [f"{conversation.name}: {text}" for text in conversation.missing]
@@ -249,7 +325,7 @@ def explained(recorded: Recorded) -> Explanation:
             missing += [f"{conversation.name}: {text}" for text in items]
     for whose, log in (("client", recorded.client), ("server", recorded.server)):
         missing += _missing_of(whose, log)
-    return Explanation(recorded, joined, connections, causes, tuple(_fewer(missing)))
+    return Explanation(recorded, joined, connections, causes, tuple(_fewer(missing)), ledger)
 
 
 def _missing_of(whose: str, log: CallLog | None) -> list[str]:
@@ -277,16 +353,10 @@ def _fewer(items: Sequence[str]) -> list[str]:
 def _bytes(conversations: Sequence[Conversation]) -> str:
     sent, got = (
         sum(
-            segment.payload_bytes
+            max(segment.end for segment in one.timelines[side].segments)
             for one in conversations
-            for segment in _segments(one, side)
-            if segment.reason is not Reason.RETRANSMISSION
+            if side in one.timelines
         )
         for side in ("client", "server")
     )
     return f"{sent} bytes sent, {got} received"
-
-
-def _segments(one: Conversation, side: str) -> Sequence[Any]:
-    timeline = one.timelines.get(side)
-    return timeline.segments if timeline else ()

@@ -16,6 +16,8 @@ from tcplab.programs import Event, SocketCalls, SocketOptions
 from tcplab.programs.calls import HANDS_OVER, CallLog, End
 from tcplab.segments import FIN, RST, TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
+from tcplab.timeline.clocks import on_one_clock, straightened
+from tcplab.timeline.copies import without_copies
 
 #: Connections and packets beyond these limits are counted but not explained. A capture of this many
 #: packets takes less than a minute and 2 GB.
@@ -51,6 +53,9 @@ class Conversation:
     #: Time at which the client gave up waiting for an answer, or None if it was not waiting
     given_up_ns: int | None = None
     cut_ns: int = 1 << 63  #: End of the recording if the client may outlive it, or 1 << 63
+    end_ns: int = 1 << 63  #: End of the recording
+    logs: Mapping[str, Sequence[Event]] = field(default_factory=dict)  #: Events of each side
+    copies: int = 0  #: Number of packets that were captured twice, whose copies are left out
 
     @property
     def name(self) -> str:
@@ -68,8 +73,16 @@ class Conversation:
         if answered.any():
             return "refused (RST): nothing listens there"
         if self.cut_ns - int(syns["time_ns"][0]) < _SYN_TIMEOUT_NS:
-            return ""
+            return (
+                "" if self.cut_ns > int(syns["time_ns"][-1]) else "1 SYN, and then the capture ends"
+            )
         return f"no answer to {len(syns)} SYN" + "s" * (len(syns) > 1)
+
+    @property
+    def only(self) -> str:
+        """The side whose packets alone were captured, or "" if both directions were."""
+        ways = np.unique(self.rows["direction"]).tolist()
+        return "" if len(ways) != 1 else "client" if ways == [0] else "server"
 
     @property
     def rtt_ns(self) -> int:
@@ -102,6 +115,18 @@ class Conversation:
         return bool((rows["payload_bytes"] == 0).any())
 
 
+def arrivals_at(conversations: Sequence[Conversation], side: str) -> dict[int, Sequence[int]]:
+    """Return the times at which data or a FIN reached each socket of a side, by its cookie."""
+    result: dict[int, Sequence[int]] = {}
+    for one in conversations:
+        if (socket := one.sockets.get(side)) is not None:
+            came = (one.rows["direction"] != _way(side)) & (
+                (one.rows["payload_bytes"] > 0) | (one.rows["flags"] & (FIN | RST) != 0)
+            )
+            result[socket.cookie] = one.rows["time_ns"][came].tolist()
+    return result
+
+
 def _way(side: str) -> int:
     return 0 if side == "client" else 1
 
@@ -110,9 +135,13 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], int, list[str
     """Return the client's first connections in order, the number of all of them, and notes."""
     if recorded.near is None:
         return [], 0, []
-    near = _by_ends(recorded.near.segments)
+    joined: list[Conversation] = []
+    missing: list[str] = []
+    segments = recorded.near.segments
+    if not recorded.client.sockets:  # otherwise the calls would have other times
+        segments, missing = straightened(segments)
+    near = _by_ends(segments)
     far = {} if recorded.far is None else _by_ends(recorded.far.segments)
-    joined, missing = [], []
     ours = {
         (a, b)
         for socket in recorded.client.sockets
@@ -135,10 +164,20 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], int, list[str
         turns[ends] += 1
         others = far.get(ends, [])
         peer_rows = others[turn] if turn < len(others) else None
-        looked_at, peer_rows = _shortened(rows, peer_rows, room, until_ns)
+        once, copies = without_copies(rows)
+        note = ""
+        if peer_rows is not None and not recorded.client.sockets and recorded.server is None:
+            peer_rows, note = on_one_clock(once, peer_rows)
+        looked_at, peer_rows = _shortened(once, peer_rows, room, until_ns)
         room -= len(looked_at)
         joined.append(_explained(recorded, ends, looked_at, peer_rows, turn))
-        joined[-1].packets = len(rows)
+        joined[-1].packets, joined[-1].copies = len(once), copies
+        joined[-1].missing[:0] = [note] * bool(note) + [
+            (
+                f"{copies} of {len(rows)} packets are copies of others (a mirrored port, or several"
+                " captures in one file), and are left out"
+            )
+        ] * bool(copies)
     last_ns = [int(one.rows.data()["time_ns"].max(initial=0)) for one in joined]
     for i, one in enumerate(joined):
         if _is_spare(one, [*filter(None, last_ns[:i] + last_ns[i + 1 :])]):
@@ -197,6 +236,7 @@ def _explained(
         has_both_captures=peer is not None,
         overflows=recorded.overflows if recorded.far is not None or is_local else 0,
         cut_ns=1 << 63 if recorded.client.sockets else recorded.span_ns[1],
+        end_ns=recorded.span_ns[1],
     )
     for side, log, local, other in (
         ("client", recorded.client, client, server),
@@ -210,13 +250,14 @@ def _explained(
         may_end = (rows["direction"] == 0) | is_silent
         closed = rows["time_ns"][may_end & (rows["flags"] & (FIN | RST) != 0)]
         end_ns = int(closed.min()) if len(closed) else recorded.span_ns[1]
-        result.given_up_ns = _given_up_ns(asking, end_ns, is_silent)
+        result.given_up_ns = _given_up_ns(asking, end_ns, is_silent, _carried(rows, 0))
     views = {"client": (rows, peer), "server": (peer if peer is not None else rows, None)}
     if peer is not None:
         views["server"] = (peer, rows)
     logs = {
         side: _log(result.sockets.get(side), own, _way(side)) for side, (own, _) in views.items()
     }
+    result.logs = logs
     for side, (own, others) in views.items():
         timeline = _timeline(result, side, own, others, logs, recorded.rate_mbit)
         if timeline is not None:
@@ -253,14 +294,20 @@ def _socket(log: CallLog, local: End, peer: End, turn: int) -> SocketCalls | Non
     return same[turn] if turn < len(same) else None
 
 
-def _given_up_ns(socket: SocketCalls, end_ns: int, is_silent: bool) -> int | None:
+def _given_up_ns(
+    socket: SocketCalls, end_ns: int, is_silent: bool, carried: int = 1 << 62
+) -> int | None:
     """Return when a client gave up on its server, or None if it was not waiting for it.
 
     A client was waiting if it tried to read after its last write, or if it had received an answer
-    earlier. A client that polls reads only what has arrived. If its server never sent a byte, it
-    counts as waiting, unless it had been writing for longer than it would have waited.
+    earlier. It was also waiting if its last call is a write whose bytes did not all leave. A client
+    that polls reads only what has arrived. If its server never sent a byte, it counts as waiting,
+    unless it had been writing for longer than it would have waited.
     """
     calls = socket.calls
+    blocked = calls[-1] if calls and calls[-1].name in HANDS_OVER else None
+    if blocked is not None and blocked.written + blocked.asked_bytes > carried:
+        return end_ns
     writes = [i for i, call in enumerate(calls) if call.name in HANDS_OVER]
     later = calls[writes[-1] + 1 :] if writes else calls
     closed_ns = next((call.time_ns for call in later if call.name in _ENDS), end_ns)
@@ -310,7 +357,12 @@ def _timeline(
         try:
             return explain(candidate, connection=number, sender=side)
         except ValueError as error:
-            conversation.missing.append(f"the {side}'s calls do not fit its packets: {error}")
+            whose = f"the {side}'s calls do not fit its packets"
+            if log is None and peer_log is None:
+                whose = f"the {side}'s packets cannot be explained"
+            conversation.missing.append(f"{whose}: {error}")
+            if log is None and peer_log is None:
+                break
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import subprocess
 import time
@@ -45,7 +46,9 @@ class Recorded:
     near: Capture | None  #: The capture at the client, or None if capturing is not allowed
     far: Capture | None  #: The capture at the server, or None if the server was not captured
     span_ns: tuple[int, int]  #: Times of the start and end of the client
-    rate_mbit: float | None = None  #: Rate of the link in 10^6 bit/s, or None
+    rate_mbit: float | None = (
+        None  #: Rate of the link in 10^6 bit/s, infinite without a limit, or None
+    )
     notes: list[str] = field(default_factory=list)  #: Problems, and evidence that is missing
     output: str = ""  #: Standard output of the client
     #: Number of times an accept queue was full, on the server's host or, without one, on this host
@@ -84,7 +87,7 @@ def record_in_lab(
             _end(serving)
         logs = read_calls(folder / "client"), server and read_calls(folder / "server")
         output = (folder / "client.out").read_text(errors="replace")
-        rate = lab.link.parameters["client->server"].get("rate_mbit") or None
+        rate = lab.link.parameters["client->server"].get("rate_mbit") or math.inf
         grown = tcp_counters(lab.server) - before
     overflows = grown["ListenOverflows"]
     return Recorded(logs[0], logs[1] or None, *captures, span, rate, notes, output, overflows)

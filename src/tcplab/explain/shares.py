@@ -10,24 +10,29 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
+from tcplab.explain.intervals import Interval, merged, total_ms, within, without
 from tcplab.explain.joining import Conversation
 from tcplab.explain.protocol_window import protocol_window
+from tcplab.explain.stalls import stalls
 from tcplab.models import Reason
 from tcplab.programs import SocketCalls
 from tcplab.timeline import Hold, Segment, Timeline
 from tcplab.timeline.parts import ENDS_MESSAGE
 
-Interval = tuple[int, int]
-
 #: Causes by priority. A moment to which several causes apply counts for the first of them.
 #: Avoidable causes come before causes that merely occur at the same time.
 ORDER: Final = (
+    "deadlock",
+    "no-end",
+    "defer-accept",
     "nagle-delayed-ack",
     "nagle",
     "forgotten-cork",
     "mtu-black-hole",
     "accept-queue",
     "loss",
+    "small-reads",
+    "pacing-rate",
     "receive-window",
     "send-buffer",
     "link-rate",
@@ -114,6 +119,7 @@ def waits(conversation: Conversation) -> list[Wait]:
             setting_up = conversation.is_tls and sent.message == 1
             cause = "handshake" if setting_up else "in-flight"
             result.append(Wait(sent.time_ns, end_ns, cause, side, sent))
+    result += [Wait(*stall.interval, stall.cause, stall.side) for stall in stalls(conversation)]
     return result
 
 
@@ -138,7 +144,7 @@ class _Sender:
         first = bisect.bisect_left(self._away, hold.start_ns, key=lambda away: away[1])
         last = bisect.bisect_left(self._away, hold.end_ns, key=lambda away: away[0])
         wait = [(hold.start_ns, hold.end_ns)]
-        return _ms(_within(self._away[first:last], wait)) >= 0.5 * _ms(wait)
+        return total_ms(within(self._away[first:last], wait)) >= 0.5 * total_ms(wait)
 
     def next(self, hold: Hold) -> Segment | None:
         """Return the segment that left when a wait in the kernel ended, or None."""
@@ -171,8 +177,11 @@ class _Sender:
         if late is Reason.ACK_DELAYED_BY_PEER:
             return "nagle-delayed-ack"
         # The last part of a transfer waits for the whole transfer, so Nagle's algorithm costs
-        # nothing.
+        # nothing. A program that pushes small messages also writes much before it reads.
+        at = 0 if segment is None else segment.number - 2
+        before = self._timeline.segments[at].payload_bytes if at >= 0 else 0
         is_rest = segment is not None and segment.message in self._transfers
+        is_rest = is_rest and before >= (self._timeline.mss_bytes or 0)
         return "in-flight" if is_rest else "nagle"
 
     def _sent_again(self, segment: Segment | None) -> str:
@@ -306,7 +315,7 @@ def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
         return not any(call.read for call in reader.calls)
     away = _away(reader)
     shut = merged(waited) or [(reads[0].time_ns, reads[-1].time_ns)]
-    return bool(away) and _ms(_within(away, shut)) >= 0.5 * _ms(shut)
+    return bool(away) and total_ms(within(away, shut)) >= 0.5 * total_ms(shut)
 
 
 def _away(reader: SocketCalls) -> list[Interval]:
@@ -347,26 +356,87 @@ def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
 # ---- the sum -------------------------------------------------------------------------------------
 
 
-def shares(conversation: Conversation, waited: Iterable[Wait]) -> dict[str, float]:
-    """Return the client's waiting time in ms for each cause, counting each moment once."""
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The client's waiting time on one connection, in which each moment has one cause."""
+
+    intervals: Mapping[str, Sequence[Interval]]
+    #: (from, to, ms): time whose cause the packets do not show, but the kernel's counts do
+    moved: Sequence[tuple[str, str, float]]
+
+    def ms(self) -> dict[str, float]:
+        """Return the time in ms for each cause."""
+        total = {cause: total_ms(several) for cause, several in self.intervals.items()}
+        return {cause: ms for cause, ms in moved(total, self.moved).items() if ms > 0}
+
+
+def moved(total: Mapping[str, float], moves: Iterable[tuple[str, str, float]]) -> dict[str, float]:
+    """Return the total with time moved from one cause to another, as far as there is any."""
+    result = defaultdict(float, total)
+    for source, cause, ms in moves:
+        some = min(ms, result[source])
+        result[source] -= some
+        result[cause] += some
+    return result
+
+
+def divided(conversation: Conversation, waited: Iterable[Wait]) -> Division:
+    """Divide the client's waiting time among the causes, counting each moment once."""
     waiting = merged(spans(conversation))
-    total: dict[str, float] = defaultdict(float)
+    if conversation.only:  # without ACKs, no reason for a wait is known
+        return Division({"unknown": waiting}, ())
+    total: dict[str, list[Interval]] = defaultdict(list)
     painted: list[Interval] = []
     by_cause: dict[str, list[Interval]] = defaultdict(list)
     for wait in waited:
         by_cause[wait.cause].append((wait.start_ns, wait.end_ns))
     for cause in ORDER:
         fresh = without(merged(by_cause.pop(cause, [])), painted)
-        total[cause] += _ms(_within(fresh, waiting))
+        total[cause] += within(fresh, waiting)
         painted = merged([*painted, *fresh])
     nexts = {
         side: sorted(event.time_ns for event in timeline.writes or timeline.segments)
         for side, timeline in conversation.timelines.items()
     }
-    for start, end in without(waiting, painted):
-        total[_whose_turn(nexts, end)] += (end - start) / 1e6
-    _by_kernel(conversation, total)
-    return {cause: ms for cause, ms in total.items() if ms > 0}
+    rest = without(waiting, painted)
+    # A side with bytes to read does not wait for the other one.
+    for side in ("client", "server"):
+        has_some = within(rest, _unread(conversation, side))
+        total[side] += has_some
+        rest = without(rest, has_some)
+    for start, end in rest:
+        total[_whose_turn(nexts, end)].append((start, end))
+    result = {cause: merged(several) for cause, several in total.items()}
+    return Division(result, _by_kernel(conversation, result))
+
+
+def _unread(conversation: Conversation, side: str) -> list[Interval]:
+    """Return when a recorded side had bytes that it had not read."""
+    sender = conversation.timelines.get("server" if side == "client" else "client")
+    reads = [event for event in conversation.logs.get(side, ()) if event.name == "read"]
+    if sender is None or not reads:
+        return []
+    half_ns = int((sender.rtt_ms or 0) * 5e5)
+    events = [
+        (segment.arrived_ns or segment.time_ns + half_ns, segment.end, 0)
+        for segment in sender.segments
+    ]
+    read = 0
+    for event in reads:
+        read += event.bytes
+        events.append((event.time_ns, 0, read))
+    came = taken = 0
+    result, since_ns = [], None
+    for time_ns, end, read in sorted(events):
+        came, taken = max(came, end), max(taken, read)
+        if came > taken and since_ns is None:
+            since_ns = time_ns
+        elif came <= taken and since_ns is not None:
+            result.append((since_ns, time_ns))
+            since_ns = None
+    if since_ns is not None:
+        result.append((since_ns, max(conversation.end_ns, since_ns)))
+    return merged(result)
 
 
 def spans(conversation: Conversation) -> list[Interval]:
@@ -392,14 +462,14 @@ def spans(conversation: Conversation) -> list[Interval]:
         answered = any(mark.message == last and mark.name in ENDS_MESSAGE for mark in client.marks)
         if not answered and given_up_ns is not None:
             messages[last] = messages[last][0], max(messages[last][1], given_up_ns)
-        return _within(merged([*result, *messages.values()]), [conversation.looked_at_ns])
+        return within(merged([*result, *messages.values()]), [conversation.looked_at_ns])
     if handshake and client is None and server is None and given_up_ns is not None:
         result.append((handshake[1], given_up_ns))
     for timeline in (client, server):
         if timeline is not None and timeline.segments:
             end_ns = max(segment.acked_ns or segment.time_ns for segment in timeline.segments)
             result.append((timeline.start_ns, end_ns))
-    return _within(merged(result), [conversation.looked_at_ns])
+    return within(merged(result), [conversation.looked_at_ns])
 
 
 def requests(conversation: Conversation) -> int:
@@ -423,7 +493,7 @@ def in_turn(conversation: Conversation) -> int:
         bisect.bisect_left(sent_ns, time_ns) <= bisect.bisect_right(acked_ns, time_ns)
         for time_ns in began_ns
     )
-    took_ms = _ms(_within(merged(spans(conversation)), [(began_ns[0], 1 << 63)]))
+    took_ms = total_ms(within(merged(spans(conversation)), [(began_ns[0], 1 << 63)]))
     lasted = took_ms >= _IN_TURN * len(began_ns) * (client.rtt_ms or 0)
     return len(began_ns) if lasted and alone >= _IN_TURN * len(began_ns) else 0
 
@@ -443,12 +513,17 @@ def limited_us(socket: SocketCalls, count: str) -> int:
     return max((getattr(call, count) for call in socket.calls), default=0)
 
 
-def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
-    """Move unexplained time, or time in flight, to the limits for which the kernel counted time.
+def _by_kernel(
+    conversation: Conversation, intervals: Mapping[str, Sequence[Interval]]
+) -> list[tuple[str, str, float]]:
+    """Return the moves of time to the limits for which the kernel counted it.
 
-    With a receive buffer of fixed size, the time of the congestion window is moved as well. Losses
-    hide how far the peer's window was used, but the kernel knows it.
+    The time was unexplained or in flight. With a receive buffer of fixed size, the time of the
+    congestion window is moved as well. Losses hide how far the peer's window was used, but the
+    kernel knows it.
     """
+    total = defaultdict(float, {cause: total_ms(some) for cause, some in intervals.items()})
+    moves = []
     for side, socket in conversation.sockets.items():
         reader = conversation.sockets.get("server" if side == "client" else "client")
         is_fixed = reader is not None and reader.fixed("rcvbuf") is not None
@@ -459,46 +534,8 @@ def _by_kernel(conversation: Conversation, total: dict[str, float]) -> None:
         for cause, sources, count in counts:
             limited_ms = limited_us(socket, count) / 1000
             for source in sources:
-                moved = min(max(limited_ms - total[cause], 0), total[source])
-                total[cause] += moved
-                total[source] -= moved
-
-
-# ---- intervals -----------------------------------------------------------------------------------
-
-
-def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the intervals sorted, with those that meet or overlap merged."""
-    result: list[Interval] = []
-    for start, end in sorted(intervals):
-        if result and start <= result[-1][1]:
-            result[-1] = result[-1][0], max(end, result[-1][1])
-        elif end > start:
-            result.append((start, end))
-    return result
-
-
-def without(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """Return the parts of `intervals` that are not in `others`. Both must be merged."""
-    rest: list[Interval] = []
-    i = 0
-    for start, end in intervals:
-        while i < len(others) and others[i][1] <= start:
-            i += 1
-        at, j = start, i
-        while j < len(others) and others[j][0] < end:
-            if others[j][0] > at:
-                rest.append((at, others[j][0]))
-            at = max(at, others[j][1])
-            j += 1
-        if at < end:
-            rest.append((at, end))
-    return rest
-
-
-def _within(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    return without(intervals, without(intervals, others))
-
-
-def _ms(intervals: Iterable[Interval]) -> float:
-    return sum(end - start for start, end in intervals) / 1e6
+                ms = min(max(limited_ms - total[cause], 0), total[source])
+                total[cause] += ms
+                total[source] -= ms
+                moves.append((source, cause, ms))
+    return moves

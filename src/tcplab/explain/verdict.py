@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Final, Literal
 
+from tcplab.explain import kinds
+from tcplab.explain.intervals import total_ms
 from tcplab.explain.joining import Conversation
+from tcplab.explain.ledger import Failure, Ledger, make_ledger
 from tcplab.explain.protocol_window import protocol_window
+from tcplab.explain.recording import Recorded
 from tcplab.explain.shares import (
+    Division,
     Wait,
     black_hole_bytes,
+    divided,
     in_turn,
     is_behind,
     limited_us,
     requests,
-    shares,
     waits,
 )
 from tcplab.explain.small_segments import small_segments
+from tcplab.explain.stalls import Stall, stalls
 from tcplab.models import Reason
+from tcplab.models.kernel import RTO_MIN_MS
+from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
 
 #: A fault must take this share of the time, this long in total, and this long per wait. A smaller
@@ -41,6 +50,10 @@ MANY_CONNECTIONS: Final = 5
 #: Connections with at most this many messages on average were not reused. TLS adds some messages.
 FEW_REQUESTS: Final = 1.5
 TLS_MESSAGES: Final = 2
+#: What takes a smaller share of the run does not come first.
+RUN_SHARE: Final = 0.05
+#: A window that is never larger than 65535 bytes was in need of scaling if it was at least this.
+_UNSCALED_BYTES: Final = 32_768
 #: Shorter round trips cost less than the work of the programs.
 LONG_RTT_MS: Final = 1.0
 
@@ -58,26 +71,56 @@ class Finding:
     title: str  #: The cause in a few words, such as "Nagle × delayed ACK"
     evidence: str  #: Facts in the recording that show the cause
     fix: str  #: Change to make, or "" if there is nothing to fix
+    run_ms: float = 0.0  #: Time of the run that the cause took, counting each moment once
+    run_share: float = 0.0  #: Share of the run, 0 to 1
 
 
-def findings(conversations: Sequence[Conversation]) -> list[Finding]:
+def findings(
+    conversations: Sequence[Conversation], recorded: Recorded | None = None
+) -> list[Finding]:
     """Return the causes of waiting on all connections. The first one is the verdict."""
-    total: dict[str, float] = defaultdict(float)
+    return judged(conversations, recorded)[0]
+
+
+def judged(
+    conversations: Sequence[Conversation], recorded: Recorded | None = None
+) -> tuple[list[Finding], Ledger | None]:
+    """Return the causes of waiting, the verdict first, and the run's ledger, if it is known."""
     waited = [waits(conversation) for conversation in conversations]
-    for conversation, waits_of_one in zip(conversations, waited, strict=True):
-        for cause, ms in shares(conversation, waits_of_one).items():
+    divisions = list(map(divided, conversations, waited))
+    total: dict[str, float] = defaultdict(float)
+    for division in divisions:
+        for cause, ms in division.ms().items():
             total[cause] += ms
     everything = sum(total.values())
-    judge = _Judge(conversations, total, waited)
-    result = [
-        judge.finding(cause, ms / everything) for cause, ms in total.items() if everything and ms
-    ]
-    result += judge.failures()
-    result += judge.many_small_writes()
-    return sorted(result, key=lambda finding: (_rank(finding), -finding.share))
+    judge = _Judge(conversations, total, waited, divisions, recorded)
+    by_cause = {
+        cause: judge.finding(cause, ms / everything)
+        for cause, ms in total.items()
+        if everything and ms
+    }
+    ledger = None
+    others: list[Finding] = []
+    if recorded is not None:
+        titles = {cause: finding.title for cause, finding in by_cause.items()}
+        ledger = make_ledger(recorded, conversations, divisions, titles)
+        others = judge.outside(ledger)
+    result = [_of_run(finding, cause, ledger) for cause, finding in by_cause.items()]
+    result += [*others, *judge.failures(), *judge.many_small_writes(), *judge.facts(ledger)]
+    return sorted(result, key=lambda finding: (_rank(finding), -finding.run_share)), ledger
+
+
+def _of_run(finding: Finding, cause: str, ledger: Ledger | None) -> Finding:
+    """Return a finding with its share of the run. Without a ledger, all of the run was waiting."""
+    if ledger is None or not ledger.run_ms:
+        return replace(finding, run_ms=finding.ms, run_share=finding.share)
+    run_ms = ledger.ms(cause)
+    return replace(finding, run_ms=run_ms, run_share=run_ms / ledger.run_ms)
 
 
 def _rank(finding: Finding) -> int:
+    if finding.run_share < RUN_SHARE and finding.ms:
+        return 2
     if finding.kind == "fault":
         return 0
     return 1 if finding.kind == "limit" and finding.share >= LIMIT_SHARE else 2
@@ -91,8 +134,11 @@ class _Judge:
         conversations: Sequence[Conversation],
         total: Mapping[str, float],
         waited: Sequence[Sequence[Wait]],
+        divisions: Sequence[Division],
+        recorded: Recorded | None,
     ) -> None:
         self._conversations, self._total = conversations, total
+        self._divisions, self._recorded = divisions, recorded
         self._of_each = waited
         self._waits: dict[str, list[Wait]] = defaultdict(list)
         for wait in chain.from_iterable(waited):
@@ -116,14 +162,34 @@ class _Judge:
         }
         if cause in describe:
             return describe[cause](share)
+        if cause in _STALLS:
+            title, fix = _STALLS[cause]
+            return self._fault(cause, share, title, self._stall(cause).evidence, fix)
         if cause in ("server", "client"):
             title = f"the {cause}'s program"
             if not any(cause in conversation.sockets for conversation in self._conversations):
                 title = f"the {cause}'s program or TCP (no calls are recorded)"
-            evidence = f"nothing was in flight, and the {cause} was the next to write"
+            evidence = (
+                f"nothing was in flight, and the {cause} had bytes to read, or was next to write"
+            )
+            if did := self._doings(cause):
+                evidence += f"; meanwhile it was {did}"
         else:
             title, evidence = _WITHOUT_FIX[cause]
         return Finding(cause, "none", share, self._total[cause], title, evidence, "")
+
+    def _doings(self, side: str) -> str:
+        if self._recorded is None:
+            return ""
+        return kinds.doings_of(side, self._recorded, self._conversations, self._divisions)
+
+    @cached_property
+    def _stalls(self) -> list[Stall]:
+        return [stall for conversation in self._conversations for stall in stalls(conversation)]
+
+    def _stall(self, cause: str) -> Stall:
+        same = (stall for stall in self._stalls if stall.cause == cause)
+        return max(same, key=lambda stall: stall.interval[1] - stall.interval[0])
 
     # ---- small segments ----
 
@@ -217,6 +283,9 @@ class _Judge:
             (wait.start_ns, wait.end_ns) for wait in self._waits_of(conversation, "receive-window")
         ]
         behind = socket is not None and is_behind(socket, waited)
+        if not behind and (fixed := self._fixed_window(conversation, reader, socket)) is not None:
+            cause, title, evidence, fix = fixed
+            return self._fault(cause, share, title, evidence, fix, total)
         if socket is not None and socket.fixed("rcvbuf") is not None and not behind:
             return self._fault(
                 "fixed-receive-buffer",
@@ -236,11 +305,49 @@ class _Judge:
             )
             text += f", {read}"
         fix = f"raise the largest size in net.ipv4.tcp_rmem on the {reader}'s host, or send less"
+        if _grows(conversation.timelines[side]):
+            text += (
+                ", which the kernel enlarges step by step (autotuning), but later than slow start"
+            )
+            fix = (
+                f"raise the middle value in net.ipv4.tcp_rmem on the {reader}'s host, with which a"
+                " window begins; the largest one was not reached"
+            )
         if behind:
             fix = f"let the {reader} read sooner, or in a separate thread"
         elif socket is None:
             fix = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
         return self._limit("receive-window", share, "the receive window", text, fix)
+
+    def _fixed_window(
+        self, conversation: Conversation, reader: str, socket: SocketCalls | None
+    ) -> tuple[str, str, str, str] | None:
+        """Return cause, title, evidence and fix of a window that no buffer size can enlarge."""
+        if socket is not None and (clamp := socket.fixed("window_clamp")) is not None:
+            return (
+                "window-clamp",
+                "a receive window of fixed size",
+                f"the {reader} set TCP_WINDOW_CLAMP to {clamp} bytes, which limits its window",
+                "do not set TCP_WINDOW_CLAMP",
+            )
+        side = "server" if reader == "client" else "client"
+        syns = {end: conversation.syns(end) for end in ("client", "server")}
+        without = [end for end, rows in syns.items() if len(rows) and rows["wscale"].max() < 0]
+        largest = max((ack.window for ack in conversation.timelines[side].acks), default=0)
+        if without and all(map(len, syns.values())) and largest >= _UNSCALED_BYTES:
+            return (
+                "no-window-scaling",
+                "no window scaling",
+                (
+                    f"the {without[-1]}'s SYN has no window scale option (RFC 7323), so no window"
+                    " can be larger than 65535 bytes"
+                ),
+                (
+                    f"turn on net.ipv4.tcp_window_scaling on the {without[-1]}'s host, or find the"
+                    " middlebox that removes the option"
+                ),
+            )
+        return None
 
     def _send_buffer(self, share: float) -> Finding:
         total = self._total["send-buffer"]
@@ -340,9 +447,27 @@ class _Judge:
             "loss",
             share,
             "lost packets that were sent again",
-            "retransmissions on the connection",
+            self._repairs(),
             "find where the path drops packets; TCP can only send them again",
         )
+
+    def _repairs(self) -> str:
+        """Return how many losses a timer repaired, and how many the receiver's reports did."""
+        took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits["loss"])
+        slow = [ms for ms in took_ms if ms >= RTO_MIN_MS]
+        fast = took_ms[: len(took_ms) - len(slow)]
+        parts = []
+        if slow:
+            parts.append(
+                f"{len(slow)} retransmissions by the timer, after {slow[len(slow) // 2]:.0f} ms and"
+                f" more ({sum(slow):.0f} ms in all): no later data showed the receiver the gap"
+            )
+        if fast:
+            parts.append(
+                f"{len(fast)} retransmissions that a duplicate ACK or a probe caused, after"
+                f" {fast[len(fast) // 2]:.3g} ms ({sum(fast):.0f} ms in all)"
+            )
+        return "; ".join(parts) or "retransmissions on the connection"
 
     def _slow_start_after_idle(self, share: float) -> Finding:
         cause = "slow-start-after-idle"
@@ -415,12 +540,70 @@ class _Judge:
         return Finding("handshake", "none", share, ms, "handshakes", "SYN to SYN-ACK", "")
 
     def failures(self) -> list[Finding]:
+        """Return a finding for a server that no connection ever reached."""
+        worked = {one.server[1] for one in self._conversations if one.handshake_ns}
         for conversation in self._conversations:
-            if conversation.failure:
+            if conversation.failure and conversation.server[1] not in worked:
                 text = f"{conversation.name}: {conversation.failure}"
                 fix = "check the address, port and firewall, and whether the server is listening"
-                return [Finding("not-connected", "fault", 1.0, 0.0, "no connection", text, fix)]
+                if "capture ends" in text:
+                    fix = "capture for longer, and on the interface that the answer takes"
+                share = 0.0 if worked else 1.0
+                kind: Kind = "none" if worked and self._recorded is None else "fault"
+                title = "no connection"
+                return [Finding("not-connected", kind, share, 0.0, title, text, fix, 0.0, share)]
         return []
+
+    def outside(self, ledger: Ledger) -> list[Finding]:
+        """Return a finding for each part of the run in which the client did not wait for TCP."""
+        result = []
+        for entry in ledger.entries:
+            share = entry.ms / ledger.run_ms
+            if entry.cause == "connecting":
+                result.append(self._connecting(ledger, entry.ms, share))
+            elif not entry.is_tcp:
+                finding = Finding(entry.cause, "none", 0.0, 0.0, entry.title, "", "")
+                result.append(replace(finding, run_ms=entry.ms, run_share=share))
+        return result
+
+    @staticmethod
+    def _connecting(ledger: Ledger, ms: float, share: float) -> Finding:
+        worst = max(ledger.failures, key=lambda failure: failure.ms)
+        title, fix = _ATTEMPTS.get(worst.why, ("attempts to connect that failed", ""))
+        shown = sorted(ledger.failures, key=lambda failure: -failure.ms)[:3]
+        evidence = "; ".join(map(in_words, shown))
+        grave = share >= FAULT_SHARE and ms >= LIMIT_MS and bool(fix)
+        kind: Kind = "fault" if grave else "none"
+        return Finding("connecting", kind, 0.0, 0.0, title, evidence, fix, ms, share)
+
+    def facts(self, ledger: Ledger | None) -> list[Finding]:
+        """Return the faults that the division of time does not show."""
+        facts = [*kinds.small_mss(self._conversations)]
+        if self._recorded is not None:
+            facts += kinds.resets(self._recorded, self._conversations)
+            facts += kinds.held_inside(self._recorded, self._conversations)
+        run_ms = ledger.run_ms if ledger is not None else 0.0
+        result = []
+        for fact in facts:
+            took_ms = total_ms(fact.waited)
+            share = min(took_ms / run_ms, 1.0) if run_ms else 0.0
+            grave = not fact.waited or fact.cause != "nagle-delayed-ack" or share >= FAULT_SHARE
+            kind: Kind = "fault" if grave else "none"
+            shown = fact.cause, kind, 0.0, 0.0, fact.title, fact.evidence, fact.fix
+            result.append(Finding(*shown, run_ms=took_ms, run_share=share))
+        return [*result, *self._one_way()]
+
+    def _one_way(self) -> list[Finding]:
+        sides = {one.only for one in self._conversations if not one.failure}
+        if len(sides) != 1 or "" in sides:
+            return []
+        [side] = sides
+        title = (
+            f"only packets from the {side} are in the capture; without the other direction, the"
+            " reason for a wait is not known"
+        )
+        fix = "capture where both directions pass: at one of the hosts, or at both mirror ports"
+        return [Finding("one-direction", "fault", 0.0, 0.0, title, "", fix, 0.0, 1.0)]
 
     def many_small_writes(self) -> list[Finding]:
         """Return a finding for needlessly small segments, which cost headers, if not time."""
@@ -491,6 +674,77 @@ class _Judge:
 def _counts(share: float, total_ms: float) -> bool:
     return share >= FAULT_SHARE and total_ms >= LIMIT_MS
 
+
+def in_words(failure: Failure) -> str:
+    """Return, for example, "30 attempts to connect to 10.0.0.2 port 80: refused by an RST"."""
+    count = f"{failure.count} attempts" if failure.count > 1 else "an attempt"
+    return (
+        f"{count} to connect to {failure.address}: {failure.detail}; {failure.ms:.0f} ms with the"
+        " pauses before the next attempt"
+    )
+
+
+def _grows(timeline: Timeline) -> bool:
+    """Return whether the peer's window still grew in the second half of the transfer."""
+    windows = [ack.window for ack in timeline.acks if ack.newly_acked_bytes]
+    middle = max(windows[: len(windows) // 2], default=0)
+    return max(windows, default=0) > 1.1 * middle > 0
+
+
+#: Title and fix of attempts to connect that failed, by why they did.
+_ATTEMPTS: Final = {
+    "no-port": (
+        "attempts to connect for which no local port was free",
+        (
+            "keep connections open and reuse them (keep-alive, a pool): the side that closes first"
+            " keeps its port in TIME_WAIT for 60 s"
+        ),
+    ),
+    "no-answer": (
+        "an address that does not answer",
+        (
+            "remove the dead address, or try the next address after 250 ms instead of waiting for"
+            " an error (Happy Eyeballs, RFC 8305)"
+        ),
+    ),
+    "refused": (
+        "an address that refuses connections, and the pauses before the next attempt",
+        "start the server first, or make the pauses between attempts shorter",
+    ),
+}
+
+#: Title and fix of waits that the calls show.
+_STALLS: Final = {
+    "deadlock": (
+        "a deadlock: both programs write, and neither reads",
+        (
+            "let the client read answers while it writes (another thread, or non-blocking writes),"
+            " or limit the requests that are under way"
+        ),
+    ),
+    "no-end": (
+        "both programs wait for data, and no data is in flight",
+        (
+            "let the client end its request: by shutdown(SHUT_WR), or by the length or delimiter"
+            " that the server expects"
+        ),
+    ),
+    "defer-accept": (
+        "TCP_DEFER_ACCEPT on a server that speaks first",
+        "do not set TCP_DEFER_ACCEPT on a server whose protocol begins with the server's banner",
+    ),
+    "small-reads": (
+        "many small reads",
+        (
+            "read into a buffer of about 10 kB, and take the small pieces from there (a buffered"
+            " reader)"
+        ),
+    ),
+    "pacing-rate": (
+        "the sender's own rate limit",
+        "do not set SO_MAX_PACING_RATE, or set it higher",
+    ),
+}
 
 _ONE_WRITE: Final = (
     "hand each message over in one write (a buffer, writev()), or pass MSG_MORE on every write"

@@ -161,7 +161,7 @@ def test_an_unrecorded_server_is_explained_by_the_segments(slow: Explanation) ->
 def test_without_packets_only_the_kernels_counts_are_reported(slow: Explanation) -> None:
     recorded = slow.recorded
     alone = answer.explained(type(recorded)(recorded.client, None, None, None, recorded.span_ns))
-    assert alone.verdict is None
+    assert alone.verdict is None or alone.verdict.kind == "none"
     assert "without packets, the reason for a wait is unknown" in alone.report()
     assert "10 writes" in alone.report()
     with pytest.raises(ValueError, match="nothing was captured"):
@@ -323,5 +323,5 @@ def test_with_here_packets_are_recorded_if_allowed(capsys: pytest.CaptureFixture
         command = run.python(CLIENT.format(port))
         assert cli.main(["explain", "--here", "--interface", "lo", "--", *command]) == 0
     out = capsys.readouterr().out
-    assert f"1 connection to 127.0.0.1 port {port}: 1 messages, 1 bytes sent, 2 received" in out
+    assert f"1 connection to 127.0.0.1 port {port}: 1 message, 1 bytes sent, 2 received" in out
     assert re.search(r"\d+ other connections, which no recorded call made, are left out", out)

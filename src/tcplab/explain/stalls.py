@@ -1,0 +1,198 @@
+"""Find waits that the calls of both programs and the handshake show, whatever the packets did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from tcplab.explain.intervals import Interval, merged, total_ms
+from tcplab.explain.joining import Conversation
+from tcplab.models import Reason
+from tcplab.programs import SocketCalls
+from tcplab.programs.calls import HANDS_OVER, Call
+from tcplab.segments import FIN, RST
+from tcplab.timeline import Timeline
+
+#: Both programs must have waited this long for the end of the recording.
+_STUCK_NS: Final = 300_000_000
+#: A read is small if it takes at most this many bytes, and a tenth of those that are there.
+_SMALL_BYTES: Final = 64
+_OF_UNREAD: Final = 10
+#: This many small reads, each soon after the one before, are a habit of the program.
+_MANY: Final = 1000
+_SOON_NS: Final = 10_000_000
+#: Segments count as paced if the gap between them is this close to the time that the rate allows.
+_PACED: Final = (0.5, 2.0)
+#: A sender is limited by a rate that it set if it sends at this share of the rate or faster.
+_OF_RATE: Final = 0.7
+#: SO_MAX_PACING_RATE without a limit.
+_NO_RATE: Final = (-1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A wait of one side's data or program, with what shows it."""
+
+    cause: str  #: One of shares.ORDER
+    side: str
+    interval: Interval
+    evidence: str
+
+
+def stalls(conversation: Conversation) -> list[Stall]:
+    """Return the waits of a connection that its calls and handshake show."""
+    found = [*_deferred(conversation), *_stuck(conversation)]
+    for side, socket in conversation.sockets.items():
+        found += _small_reads(side, socket)
+        if (timeline := conversation.timelines.get(side)) is not None:
+            found += _paced(side, socket, timeline)
+    return found
+
+
+# ---- programs that wait for each other -----------------------------------------------------------
+
+
+def _stuck(conversation: Conversation) -> Iterator[Stall]:
+    """Yield the wait of two programs that write, or that read, until the recording ends."""
+    sides = {side: socket for side, socket in conversation.sockets.items() if socket.calls}
+    if len(sides) < 2:
+        return
+    end_ns = min(conversation.end_ns, *_ends(conversation))
+    calls = {
+        side: [call for call in socket.calls if call.time_ns < end_ns]
+        for side, socket in sides.items()
+    }
+    if not all(calls.values()):
+        return
+    last = {side: several[-1] for side, several in calls.items()}
+    unread = {side: _sent(conversation, _other(side)) - call.read for side, call in last.items()}
+    times = [call.time_ns for call in last.values()]
+    for timeline in conversation.timelines.values():
+        fresh = (s for s in reversed(timeline.segments) if s.reason is not Reason.RETRANSMISSION)
+        times += [segment.time_ns for segment in [*fresh][:1]]
+    times = [time_ns for time_ns in times if time_ns < end_ns]
+    interval = max(times), end_ns
+    if end_ns == 1 << 63 or end_ns - interval[0] < _STUCK_NS:
+        return
+    if all(call.name in HANDS_OVER and unread[side] > 0 for side, call in last.items()):
+        yield Stall(
+            "deadlock",
+            "client",
+            interval,
+            "both programs are blocked in a write and have unread bytes (the client"
+            f" {unread['client']}, the server {unread['server']}); both windows are closed, and"
+            " neither program reads",
+        )
+    elif _waits_for_the_end(calls, last, unread):
+        yield Stall(
+            "no-end",
+            "server",
+            interval,
+            f"the server has read all {_sent(conversation, 'client')} bytes, and its last call is a"
+            " read with nothing to read: it waits for more data or for the end of the stream, while"
+            " the client waits for the answer; nothing is in flight",
+        )
+
+
+def _waits_for_the_end(
+    calls: dict[str, list[Call]], last: dict[str, Call], unread: dict[str, int]
+) -> bool:
+    """Return whether both sides read, and the server did not answer the last request."""
+    asked = [call for call in calls["client"] if call.name in HANDS_OVER]
+    answers = [call for call in calls["server"] if call.name in HANDS_OVER]
+    if not asked or (answers and answers[-1].time_ns > asked[-1].time_ns):
+        return False
+    # A read takes what was there when it began.
+    return all(call.name == "read" and unread[side] <= call.unread for side, call in last.items())
+
+
+def _ends(conversation: Conversation) -> list[int]:
+    """Return when the client ended the connection. What its server does later is no wait."""
+    rows = conversation.rows
+    ends = (rows["direction"] == 0) & (rows["flags"] & (FIN | RST) != 0)
+    return [int(rows["time_ns"][ends].min(initial=1 << 62)), conversation.end_ns]
+
+
+def _other(side: str) -> str:
+    return "server" if side == "client" else "client"
+
+
+def _sent(conversation: Conversation, side: str) -> int:
+    timeline = conversation.timelines.get(side)
+    return max((segment.end for segment in timeline.segments), default=0) if timeline else 0
+
+
+# ---- options -------------------------------------------------------------------------------------
+
+
+def _deferred(conversation: Conversation) -> Iterator[Stall]:
+    """Yield the wait for a repeated SYN-ACK under TCP_DEFER_ACCEPT (tcp(7))."""
+    answers = conversation.syns("server")["time_ns"].tolist()
+    server = conversation.sockets.get("server")
+    option = server.fixed("defer_accept") if server is not None else None
+    if option and len(answers) > 1:
+        yield Stall(
+            "defer-accept",
+            "server",
+            (answers[0], answers[-1]),
+            f"the server set TCP_DEFER_ACCEPT ({option} s), so its kernel hands over a connection"
+            " only when data arrives or, as here, after the SYN-ACK was sent"
+            f" {len(answers)} times; but the client waits for the server to speak first",
+        )
+
+
+def _paced(side: str, socket: SocketCalls, timeline: Timeline) -> Iterator[Stall]:
+    """Yield the pauses of a sender whose program limits its rate by SO_MAX_PACING_RATE."""
+    rate = socket.fixed("max_pacing_rate")
+    segments = timeline.segments
+    if rate is None or rate in _NO_RATE or len(segments) < 2:
+        return
+    rate &= 0xFFFFFFFF
+    gaps = []
+    for before, after in pairwise(segments):
+        gap_ns = after.time_ns - before.time_ns
+        allowed_ns = before.payload_bytes * 1e9 / rate
+        if _PACED[0] * allowed_ns <= gap_ns <= _PACED[1] * allowed_ns + 1e6:
+            gaps.append((before.time_ns, after.time_ns))
+    paced = merged(gaps)
+    sent = sum(s.payload_bytes for s in segments)
+    if not gaps or sent * 1000 / rate < _OF_RATE * total_ms(paced):
+        return
+    evidence = (
+        f"the {side} set SO_MAX_PACING_RATE to {rate} bytes per second, and its kernel sends"
+        f" no faster: {len(gaps)} segments left at that distance"
+    )
+    yield from (Stall("pacing-rate", side, interval, evidence) for interval in paced)
+
+
+# ---- small reads ---------------------------------------------------------------------------------
+
+
+def _small_reads(side: str, socket: SocketCalls) -> Iterator[Stall]:
+    """Yield the time in which a program takes few of the bytes that it could read."""
+    small: list[Call] = []
+    taken = 0
+    for call, after in pairwise(socket.calls):
+        size = after.read - call.read
+        few = 0 < size <= _SMALL_BYTES and call.unread >= _OF_UNREAD * size
+        if call.name == "read" and few:
+            small.append(call)
+            taken += size
+    if len(small) < _MANY:
+        return
+    last = socket.calls[-1]
+    runs = merged(_runs([*small, last]))
+    evidence = (
+        f"the {side} reads {taken} bytes in {len(small)} calls of {taken / len(small):.0f} byte"
+        f"{'s' * (taken >= 1.5 * len(small))} on average, with up to"
+        f" {max(call.unread for call in small)} bytes there to be read"
+    )
+    yield from (Stall("small-reads", side, run, evidence) for run in runs)
+
+
+def _runs(calls: Sequence[Call]) -> Iterator[Interval]:
+    for before, after in pairwise(calls):
+        if after.time_ns - before.time_ns <= _SOON_NS:
+            yield before.time_ns, after.time_ns
