@@ -45,7 +45,7 @@ class Doing:
 
 
 class Activities:
-    """What the threads of a command did.
+    """The periods in which the threads of a command were in calls that can wait.
 
     Args:
         log: the command's calls

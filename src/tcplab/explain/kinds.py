@@ -1,4 +1,4 @@
-"""Recognize faults that take no time of their own, and what a program did instead of answering."""
+"""Recognize faults apart from the division of time, and describe a program that is awaited."""
 
 from __future__ import annotations
 
