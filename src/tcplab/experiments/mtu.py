@@ -135,6 +135,9 @@ def _variant(
             for result in results
         ],
         bytes=results[0].source.bytes,
-        data_segments=[int(result.source.tcp_info["data_segs_out"]) for result in results],
+        data_segments=[
+            int(info["data_segs_out"] - info["total_retrans"])
+            for info in (result.source.tcp_info for result in results)
+        ],
         captured_bytes=np.asarray(data["payload_bytes"], dtype=np.int32),
     )

@@ -92,7 +92,7 @@ def _measure_one(lab: Lab, writes: tuple[int, ...], nodelay: bool) -> Pattern:
     with lab.client.capture() as capture, connection(lab) as (client, server):
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
         times = [_send_message(client, server, writes) for _ in range(_WARM_UP + _MESSAGES)]
-    sizes = segments_of(capture).data("client")["payload_bytes"]
+    sizes = segments_of(capture).data("client", retransmissions=False)["payload_bytes"]
     *_earlier, segments = sizes_by_message(sizes.tolist(), sum(writes), _WARM_UP + _MESSAGES)
     return Pattern(writes, segments, tuple(times[_WARM_UP:]))
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.support.nonempty import each
 
-from tcplab import Loopback
+from tcplab import Lab, Loopback
 from tcplab.experiments import as_json, small_writes, table, write_patterns
 
 MESSAGES = 3
@@ -62,3 +62,17 @@ def test_segments_of_patterns() -> None:
     segments = [row["segments"] for row in alone.rows()]
     assert segments == ["4 + 100", "1448 + 100", "1448 + 1 + 100"]
     assert alone.provenance["capture_drops"] == 0
+
+
+@pytest.mark.needs_lab
+def test_segment_that_is_sent_again_belongs_to_no_further_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def losing() -> Lab:
+        lab = Lab()
+        lab.link.script("client->server", "drop data every=5")
+        return lab
+
+    monkeypatch.setattr(write_patterns, "Lab", losing)
+    lossy = write_patterns.measure([(4, 100)], nodelay=True)
+    assert [row["segments"] for row in lossy.rows()] == ["4 + 100"]

@@ -133,7 +133,7 @@ def _small_buffer(lab: Lab, request: int, writes: int) -> SmallBuffer:
             )
         name = f"{receiver}_nodelay" if nodelay else receiver
         ms_per_write[name] = source.usage.wall_s * 1e3 / writes
-    sent = segments_of(capture).data("client")["time_ns"]
+    sent = segments_of(capture).data("client", retransmissions=False)["time_ns"]
     granted = source.sndbuf_granted_bytes
     return SmallBuffer(
         requested_bytes=request,

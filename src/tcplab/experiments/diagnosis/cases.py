@@ -255,7 +255,7 @@ class Requests(Diagnosis):
         """Return the ms from the previous answer and from the last segment to each later answer."""
         times: list[tuple[float, float]] = []
         answered_ns = sent_ns = 0
-        for row in self.segments.data():
+        for row in self.segments.data(retransmissions=False):
             now_ns = int(row["time_ns"])
             if row["direction"] == FROM_CLIENT:
                 sent_ns = now_ns
