@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import platform
 import socket
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -163,6 +165,22 @@ def _delayed_ack() -> str:
     return f"{round(run.data[1].time_ms - run.data[0].time_ms - 20, -1):.0f}"
 
 
+@fact(
+    ACKS,
+    f"longest delay of an ACK without a reply, at an RTT of 100 ms {TIMER}",
+)
+def _longest_delay() -> str:
+    with Lab(rtt_ms=100) as lab:
+        with lab.server.capture(snaplen=128) as recorded, connection(lab) as (sender, _receiver):
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for _ in range(24):
+                sender.send(bytes(100))
+                time.sleep(0.3)
+        sent, acks = recorded.segments.data("client"), recorded.segments.acks("server")
+    delays = [(int(acks[acks["ack"] > row["seq"]]["time_ns"][0] - row["time_ns"])) for row in sent]
+    return f"{round(max(delays) / 1e6, -1):.0f}"
+
+
 @fact(ACKS, "small segments of a new connection that are acknowledged at once")
 def _quick_acks() -> str:
     writes = [Call("write", 10, 15.0) for _ in range(24)]
@@ -225,6 +243,18 @@ def _nodelay_flushes() -> str:
 def _full_in_cork() -> str:
     run = played(Call("cork", 1), Call("write", 2000), Call("cork", 0, 80.0))
     return "at once" if run.data[0].time_ms < 40 and run.data[1].time_ms > 60 else "waits"
+
+
+@fact(NAGLE, "pieces of 20 bytes by sendfile() in a cork, of which the first segment has")
+def _fragments() -> str:
+    with Lab() as lab, tempfile.TemporaryFile() as file:
+        file.write(bytes(30 * 4096))
+        file.flush()
+        with lab.client.capture(snaplen=128) as recorded, connection(lab) as (sender, _receiver):
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+            for piece in range(30):
+                os.sendfile(sender.fileno(), file.fileno(), piece * 4096, 20)
+        return str(int(recorded.segments.data("client")["payload_bytes"][0]) // 20)
 
 
 @fact(NAGLE, "pulling the cork while a small segment is unacknowledged")
@@ -411,6 +441,21 @@ def _tail() -> str:
     return (
         "a loss probe after two round trips or more" if 80 <= gap_ms < 400 else f"{gap_ms:.0f} ms"
     )
+
+
+@fact(LOSS, "retransmission of a lost segment that was alone in flight, at an RTT of 100 ms")
+def _alone() -> str:
+    with Lab(rtt_ms=100) as lab:
+        with lab.client.capture(snaplen=128) as recorded, connection(lab) as (sender, receiver):
+            for number in range(20):  # the variance of the RTT shrinks
+                if number == 19:
+                    lab.link.script("client->server", "drop data nth=1")
+                sender.sendall(bytes(MSS))
+                read_all(receiver, MSS)
+                time.sleep(0.15)
+        times = recorded.segments.data("client")["time_ns"]
+    gap_ms = int(times[-1] - times[-2]) / 1e6
+    return "after a timeout (RTT + 200 ms)" if 290 <= gap_ms < 380 else f"{gap_ms:.0f} ms"
 
 
 several(

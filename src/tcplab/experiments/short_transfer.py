@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from tcplab.experiments import Between, Result, Variant, column, computed, exper
 from tcplab.experiments.exchange import Exchanged, both_ends
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.quantities import plus
 from tcplab.experiments.sockets import MSS_BYTES
-from tcplab.lab import Lab
+from tcplab.lab import PINNED_SYSCTLS, Lab
 from tcplab.models import serialisation_ms, slow_start_flights, transfer_flights, transfer_ms
 from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
@@ -21,6 +22,8 @@ from tcplab.timeline import Exchange
 
 #: On a busy link, a pause of the sender may be a wait for ACKs if it exceeds this share of the RTT.
 _PAUSE_RTT: Final = 0.25
+_RMEM: Final = "net.ipv4.tcp_rmem"
+_OPEN: Final = "4096 6291456 6291456"  #: its default is its limit
 
 
 class Flight(Variant):
@@ -70,7 +73,7 @@ def path(rtt_ms: float, rate_mbit: float) -> dict[str, Any]:
         "rate_mbit": rate_mbit,
         "queue_packets": 5000,
         "congestion": "reno",
-        "sysctls": {"net.ipv4.tcp_rmem": "4096 6291456 6291456"},
+        "sysctls": {_RMEM: _OPEN},
     }
 
 
@@ -133,6 +136,46 @@ def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) ->
         )
         for number, part in enumerate(parts, 1)
     ]
+
+
+# ---- the receive window --------------------------------------------------------------------------
+
+Window = Literal["open", "default"]
+
+
+class Windowed(Variant):
+    """A transfer over a new connection, from its first segment to the ACK of its last."""
+
+    window: Window = column("receive window at first")
+    largest_bytes: int = column("largest (bytes)", ",d")  #: the largest window that was offered
+    segments: tuple[int, ...] = column("segments per round trip", show=plus)
+    took_ms: float = column("took (ms)", ".0f")
+
+
+@experiment("receive-windows")
+def measure_windows(
+    data_bytes: Annotated[int, Between(1, 10_000_000, "bytes"), "data of one write"] = 724_000,
+    rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 100.0,
+    rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 1000.0,
+) -> Result[Windowed]:
+    """Compare slow start with an open receive window and with the kernel's default window.
+
+    The default begins with 64 KB. Autotuning enlarges it, and may be slower than slow start.
+    """
+    with Lab(**path(rtt_ms, rate_mbit)) as lab:
+
+        def run(window: Window) -> Windowed:
+            lab.server.sysctl(_RMEM, _OPEN if window == "open" else PINNED_SYSCTLS[_RMEM])
+            segments = one_write(lab, data_bytes, rate_mbit).captured
+            return Windowed(
+                window,
+                int(segments.acks("server")["window"].max()),
+                tuple(flight.segments for flight in flights(segments, rtt_ms, rate_mbit)),
+                until_acknowledged_ms(segments),
+            )
+
+        rows, done = one_by_one("receive-windows", get_args(Window), run)
+        return Result(rows, provenance(lab, data_bytes=data_bytes, **done))
 
 
 # ---- transfers of several sizes ------------------------------------------------------------------

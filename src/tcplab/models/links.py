@@ -239,8 +239,9 @@ def transfer_ms(
     """Return the time from the first byte sent to the last byte received, without loss.
 
     The MTU is 1500 and the framing is Ethernet's. The congestion window doubles every round
-    trip (RFC 5681) until the link is busy. The three-way handshake, which adds one RTT, is not
-    included.
+    trip (RFC 5681) until the link is busy, and the receive window is never smaller, although
+    autotuning may enlarge the default one more slowly. The three-way handshake, which adds one RTT,
+    is not included.
     """
     number("rtt_ms", rtt_ms, 0, fix="give the round-trip time in ms")
     full = mss_bytes(1500)

@@ -83,14 +83,16 @@ class NagleSender:
     7. if nothing is unacknowledged and bytes still wait, a timer of one RTO sends them.
        This is the "200 millisecond ceiling" of tcp(7), but the RTO is the RTT plus at least 200 ms
        (and at first at least 3 RTT);
-    8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, if no ACK
-       comes within 2 RTT + 2 ms (2 RTT + 200 ms if only one segment is unacknowledged).
+    8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, or else the last
+       segment again, if no ACK comes within min(2 SRTT + 2 ms, RTO). With only one segment
+       unacknowledged it is min(2 SRTT + 200 ms, RTO), which is mostly the RTO.
 
     Several things are left out: loss recovery, the memory of the send buffer (SO_SNDBUF), changes
     of the peer's window, congestion windows beyond slow start or after a pause, bursts that wait
-    for an ACK that is due (tcp_tso_should_defer), urgent data, the end of the connection, and
-    packets that wait in the sender's own interface queue. Such packets make autocorking and TCP
-    small queues hold data until one of them has left, and data held by MSG_MORE leaves with it.
+    for an ACK that is due (tcp_tso_should_defer), urgent data, the end of the connection, packet
+    buffers with 17 fragments, which leave although they are small and corked, and packets that wait
+    in the sender's own interface queue. Such packets make autocorking and TCP small queues hold
+    data until one of them has left, and data held by MSG_MORE leaves with it.
 
     Args:
         mss_bytes: payload of a full segment (the MSS minus the TCP options)
