@@ -29,6 +29,12 @@ def test_a_transfer_takes_at_least_the_round_trips_of_the_model() -> None:
         assert size.took_ms > 0.95 * size.model_ms
 
 
+def test_default_receive_window_begins_smaller_than_an_open_one() -> None:
+    opened, default = short_transfer.measure_windows(72_400, rtt_ms=20).variants
+    assert sum(opened.segments) == sum(default.segments) == 50
+    assert default.largest_bytes < 500_000 < opened.largest_bytes
+
+
 def test_window_is_forgotten_after_a_pause_only_if_the_kernel_restarts() -> None:
     forgotten, kept = idle_restart.measure(pauses_ms=[2000], rtt_ms=20).variants
     assert 3 * forgotten.rto_ms < forgotten.pause_ms  # cwnd, 80 segments, is halved three times
