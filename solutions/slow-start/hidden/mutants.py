@@ -43,7 +43,7 @@ MUTANTS = {
         16.0,
         then={"q6-answer": 'q6_reason = {"sack": "timeout"}.get(q6_reason, "sack")'},
     ),
-    # This looks only at the time. A probe takes two round trips or more, and a timeout longer.
+    # This looks only at the time. A probe may take as long as a timeout.
     "goes-by-the-clock": Mutant(
         16.0,
         then={"q6-answer": 'q6_reason = "timeout" if q6_reason == "loss-probe" else "loss-probe"'},
