@@ -1,5 +1,5 @@
 /* pipes ADDRESS PORT    send the standard input, and print what the kernel has counted meanwhile:
- * the bytes that read() and write() copied (rchar, wchar), and how many calls (syscr, syscw) */
+ * the bytes of read() and write() (rchar, wchar), and how many calls (syscr, syscw) */
 #define _GNU_SOURCE /* for splice() */
 #include <arpa/inet.h>
 #include <fcntl.h>
