@@ -248,5 +248,6 @@ def cell(value: Any, spec: str) -> str:
         return "–"
     if not spec or isinstance(value, str):
         return grouped(str(value))
-    text = format(value, f",{spec.removeprefix(',')}")
+    # The comma belongs behind sign and width, and before precision and type.
+    text = format(value, re.sub(r"^([^,.%a-zA-Z]*),?", r"\1,", spec))
     return grouped(format(value, ",.0f") if "e+" in text else text)
