@@ -1,12 +1,12 @@
 """Run all benchmarks: `make bench`.
 
     python -m bench [--only PART]... [--rounds N] [--repeats N] [--seconds S] [--minutes M]
-                    [--output DIR]
+                    [--short] [--output DIR]
 
-The exit status is 0 even if a goal is missed, since the document reports that, and a slow machine
-is not an error. Run it on an idle machine. The document names the peers that are not
-installed. If you run only some parts, choose a DIR other than docs, where their results would
-replace those of all parts.
+The exit status is 0 even if a goal is missed, since the page reports that, and a slow machine is
+not an error. Run it on an idle machine. Each part's result is written as soon as it is known, so an
+interrupted run loses only the part that it was measuring. The page names the peers that are not
+installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench import capture, explain, lab, peers, programs, report, wire
+from bench import capture, explain, lab, peers, programs, report, sources, wire
 from bench.rounds import DISTURBED, Others, Rules, say
 
 from tcplab.errors import LabError
@@ -37,23 +37,33 @@ PARTS: Final[dict[str, Callable[[Rules], report.Part]]] = {
 
 
 def main() -> None:
-    """Measure, and write benchmarks.md, benchmarks.json and images/benchmarks.svg."""
+    """Measure each part, and store its result and make the page as soon as it is known."""
     arguments = _arguments()
-    start = time.monotonic()
-    repeat_until = start + 60 * arguments.minutes
+    repeat_until = time.monotonic() + 60 * arguments.minutes
     rules = Rules(arguments.rounds, arguments.repeats, arguments.seconds, repeat_until)
+    if arguments.short:
+        rules = Rules(rounds=1, repeats=0, short=True)
     with Others() as others:
         time.sleep(1)
     if others.share > DISTURBED:
         say(f"others use {100 * others.share:.0f} % of the processors: a quiet machine is better")
-    try:
-        origin = _origin(rules)
-        parts = [PARTS[name](rules) for name in PARTS if name in (arguments.only or PARTS)]
-    except LabError as error:
-        sys.exit(f"bench: {error}")
-    origin["took_s"] = round(time.monotonic() - start)
-    report.write(origin, parts, arguments.output)
-    say(f"written: {arguments.output}/benchmarks.md, .json and images/benchmarks.svg")
+    # The first part that is written changes docs/, so ask for the commit before.
+    commit = sources.commit()
+    failed = []
+    for name in arguments.only or PARTS:
+        start = time.monotonic()
+        try:
+            origin = _origin(rules) | {"commit": commit, "measured_c": sources.digest(name)}
+            part = PARTS[name](rules)
+        except LabError as error:
+            say(f"bench: {name}: {error}")
+            failed.append(name)
+            continue
+        origin["took_s"] = round(time.monotonic() - start)
+        report.keep(name, origin, part, arguments.output)
+        say(f"{name}: written to {arguments.output}/benchmarks.json, .md and images/benchmarks.svg")
+    if failed:
+        sys.exit(f"bench: not measured: {', '.join(failed)}; the other parts are written")
 
 
 def _arguments() -> argparse.Namespace:
@@ -64,7 +74,7 @@ def _arguments() -> argparse.Namespace:
         "--only",
         action="append",
         choices=PARTS,
-        help="measure only this part; may be repeated (default: all)",
+        help="measure only this part, and keep the others; may be repeated (default: all)",
     )
     parser.add_argument("--rounds", type=_positive, default=7, help="rounds of each contest (7)")
     parser.add_argument(
@@ -77,10 +87,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, default=8, help="repeat no round after this time (8)"
     )
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help="try every part in one round at a small size, which says little; needs --output",
+    )
     parser.add_argument("--output", type=Path, default=DOCS, help="directory (docs)")
     arguments = parser.parse_args()
-    if arguments.only and arguments.output == DOCS:
-        parser.error("--only would replace docs/benchmarks.md by a part of it: give --output DIR")
+    if arguments.short and arguments.output == DOCS:
+        parser.error("--short would replace the results in docs/: give --output DIR")
     return arguments
 
 

@@ -173,10 +173,11 @@ def measure(rules: Rules) -> Part:
     recorded = summary([undisturbed(_recorded, rules) for _ in range(rules.rounds)])
     say(f"explain: {recorded['median']:.1f} s more, stopped {recorded['stopped_percent']:.1f} %")
     rows: list[dict[str, Any]] = []
+    packets = PACKETS // 20 if rules.short else PACKETS
     with tempfile.TemporaryDirectory(prefix="tcplab-") as directory:
         path = Path(directory) / "long.pcap"
         for name, kind in KINDS.items():
-            make_capture(path, kind(PACKETS))
+            make_capture(path, kind(packets))
             sample: Sample = undisturbed(functools.partial(_judged, path), rules)
             row = {"capture": name, "seconds": sample.measured.value, **sample.measured.more}
             rows.append(row | {"others": sample.others})
@@ -186,7 +187,7 @@ def measure(rules: Rules) -> Part:
         "Explaining a command and a capture",
         f"A recording adds {recorded['median']:.1f} s to a command with 1000 messages per second,"
         f" and stops it for {recorded['stopped_percent']:.1f} % of its time. Each capture below has"
-        f" about {PACKETS:,} packets.",
+        f" about {packets:,} packets.",
         [Table(COLUMNS, rows)],
         [
             at_most(what, "added to a command, s", 2, recorded["median"]),

@@ -1,4 +1,4 @@
-"""Write the results to docs/benchmarks.md, benchmarks.json and images/benchmarks.svg."""
+"""Store the results in docs/benchmarks.json, and make benchmarks.md and its figure from them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,17 @@ GOAL_COLUMNS = (
 )
 
 
+HEAD = """# Benchmarks
+
+`make bench` generates this page from `benchmarks.json`, which holds the last result of each part.
+The numbers hold for one machine, but the ratios carry over. A ratio compares an entrant with the
+best of its peers, and is the median of all rounds. The range in brackets contains that median with
+95 % confidence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section of the document.
+    """A section of the page.
 
     Attributes:
         title: heading of the section.
@@ -42,73 +50,72 @@ class Part:
     goals: Sequence[Goal]
 
 
-def write(origin: Row, parts: Sequence[Part], directory: Path) -> None:
-    """Write benchmarks.md, benchmarks.json and, if rows have a unit, images/benchmarks.svg.
+def keep(name: str, origin: Row, part: Part, directory: Path) -> None:
+    """Store the result of a part in benchmarks.json, and make the page from all stored parts.
 
     Args:
-        origin: the provenance of the numbers.
-        parts: the sections, in order.
-        directory: the folder to write to, usually docs/.
+        name: the part's name; its former result is replaced.
+        origin: the circumstances of the measurement.
+        part: the result.
+        directory: the folder that holds benchmarks.json, usually docs/.
     """
     (directory / "images").mkdir(parents=True, exist_ok=True)
-    (directory / "benchmarks.md").write_text(markdown(origin, parts))
-    data = {"provenance": origin, "parts": [_plain(part) for part in parts]}
-    (directory / "benchmarks.json").write_text(json.dumps(data, indent=1) + "\n")
-    drawn = [table for part in parts for table in part.tables if table.rows[0].get("unit")]
-    if drawn:
+    path = directory / "benchmarks.json"
+    parts = json.loads(path.read_text())["parts"] if path.exists() else {}
+    parts[name] = {"provenance": origin, **asdict(part)}
+    path.write_text(json.dumps({"parts": parts}, indent=1) + "\n")
+    stored = [(kept.pop("provenance"), _part(**kept)) for kept in parts.values()]
+    (directory / "benchmarks.md").write_text(markdown(stored))
+    tables = [table for _, part in stored for table in part.tables]
+    if drawn := [table for table in tables if table.rows[0].get("unit")]:
         _draw(drawn, directory / "images" / "benchmarks.svg")
 
 
-def _plain(part: Part) -> Row:
-    return {
-        "title": part.title,
-        "tables": [{"caption": table.caption, "rows": list(table.rows)} for table in part.tables],
-        "goals": [asdict(goal) for goal in part.goals],
-    }
+def _part(title: str, text: str, tables: Sequence[Row], goals: Sequence[Row]) -> Part:
+    """Return a part from its plain data."""
+    made = [
+        Table(**{**table, "columns": [Column(**column) for column in table["columns"]]})
+        for table in tables
+    ]
+    return Part(title, text, made, [Goal(**goal) for goal in goals])
 
 
-def markdown(origin: Row, parts: Sequence[Part]) -> str:
-    """Return the whole document in Markdown."""
-    goals = [goal for part in parts for goal in part.goals]
+def markdown(parts: Sequence[tuple[Row, Part]]) -> str:
+    """Return the whole page in Markdown, from each part and its provenance."""
+    goals = [goal for _, part in parts for goal in part.goals]
     rows = [
         {**asdict(goal), "measured": goal.measured(), "verdict": goal.verdict()} for goal in goals
     ]
-    texts = [_head(origin, parts), "## Goals", Table(GOAL_COLUMNS, rows).text("github")]
-    for part in parts:
-        texts += [f"## {part.title}", part.text]
+    texts = [HEAD, "## Goals", Table(GOAL_COLUMNS, rows).text("github")]
+    for origin, part in parts:
+        texts += [f"## {part.title}", _circumstances(origin, part), part.text]
         for table in part.tables:
             texts += [f"### {table.caption}"] if table.caption else []
             texts.append(table.text("github"))
     return "\n\n".join(texts) + "\n"
 
 
-def _head(origin: Row, parts: Sequence[Part]) -> str:
+def _circumstances(origin: Row, part: Part) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in origin["versions"].items())
     machine = f"Linux {origin['kernel']}, {origin['cpu']}, {origin['cores']} processors"
     rounds = f"{origin['rounds']} rounds of {origin['seconds']} s, in which the entrants take turns"
     again = f"up to {origin['repeats']} times. This took {origin['took_s'] / 60:.1f} minutes"
     threshold = f"more than {origin['disturbed_percent']:.0f} % of the CPU time"
     lines = [
-        "# Benchmarks",
-        "",
-        "`make bench` generates this page. The numbers hold for one machine, but the ratios carry",
-        "over. A ratio compares an entrant with the best of its peers, and is the median of all",
-        "rounds. The range in brackets contains that median with 95 % confidence.",
-        "",
-        f"- measured {origin['measured_at']}, {machine}, load average {origin['load_average']}",
+        f"- measured {origin['measured_at']} at commit {origin['commit']}",
+        f"- {machine}, load average {origin['load_average']}",
         f"- the course's programs compiled by {origin['compiler']}",
         f"- compared with {versions or 'no other tools'}",
         f"- {rounds}. A round in which other processes used {threshold} was repeated {again}",
         *(f"- {name} is not installed, so it was not compared" for name in origin["absent"]),
-        *_busy(origin, parts),
+        *_busy(origin, part),
     ]
     return "\n".join(lines)
 
 
-def _busy(origin: Row, parts: Sequence[Part]) -> list[str]:
+def _busy(origin: Row, part: Part) -> list[str]:
     """Return lines that warn of the rows that other processes disturbed, if there are any."""
-    rows = [row for part in parts for table in part.tables for row in table.rows]
-    shares = [row["others"] for row in rows if "others" in row]
+    shares = [row["others"] for table in part.tables for row in table.rows if "others" in row]
     disturbed = [share for share in shares if share > origin["disturbed_percent"] / 100]
     if not disturbed:
         return []

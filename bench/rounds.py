@@ -63,12 +63,14 @@ class Rules:
         repeats: maximum number of repetitions of a disturbed sample.
         seconds: duration of each sample.
         repeat_until: time (time.monotonic) after which no sample is repeated.
+        short: measure each kind of thing once, and at a small size.
     """
 
     rounds: int = 5
     repeats: int = 3
     seconds: int = 1
     repeat_until: float = math.inf
+    short: bool = False
 
 
 Entrant = Callable[[], Measured]

@@ -6,18 +6,23 @@ import contextlib
 import functools
 import itertools
 import json
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import bench.__main__
 import pytest
-from bench import capture, goals, peers, programs, rounds
+from bench import capture, goals, peers, programs, report, rounds, sources
 from bench.__main__ import main
 from bench.peers import Setting
 from bench.rounds import DISTURBED, Measured, Rules, contest, summary
 
 from tcplab.errors import LabError
 from tcplab.lab import Host, Loopback, Pair
+from tcplab.tables import Column, Table
 
 # ---- rounds ----
 
@@ -148,12 +153,66 @@ def test_recorder_climbs_until_it_loses_twice(limit: int, best: int) -> None:
 
 # ---- all together ----
 
+MACHINE = ["kernel", "cpu", "cores", "load_average", "compiler", "measured_at"]
+ORIGIN: dict[str, Any] = dict.fromkeys(
+    [*MACHINE, "rounds", "seconds", "repeats", "disturbed_percent"], 3
+)
+ORIGIN |= {"versions": {}, "absent": ["netperf"]}
+
+
+def a_part(title: str, others: float = 0.0) -> Callable[[Rules], report.Part]:
+    row = {"entrant": "tcplab", "others": others, "ours": True, "unit": "Gbit/s"}
+    rows = [row | {"median": 2.0, "lowest": 1.0, "highest": 3.0}]
+    table = Table([Column("entrant", "ours"), Column("median", "rate", "+.3f")], rows, "Contest")
+    return lambda _rules: report.Part(title, "Text.", [table], [goals.at_least(title, "x", 1, 2)])
+
+
+def test_each_part_is_written_at_once_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_rules: Rules) -> report.Part:
+        assert "## Fast" in (tmp_path / "benchmarks.md").read_text()
+        raise LabError("no laboratory")
+
+    monkeypatch.setattr(bench.__main__, "_origin", lambda _rules: dict(ORIGIN))
+    monkeypatch.setattr(sources, "commit", lambda: "cafe")
+    parts = {"programs": a_part("Fast"), "lab": fails, "wire": a_part("Busy", others=0.5)}
+    monkeypatch.setattr(bench.__main__, "PARTS", parts)
+    monkeypatch.setattr("sys.argv", ["bench", "--output", str(tmp_path)])
+    with pytest.raises(SystemExit, match="not measured: lab; the other parts are written"):
+        main()
+    assert "bench: lab: no laboratory" in capsys.readouterr().err
+    monkeypatch.setattr(sources, "commit", lambda: "beef")
+    parts["lab"] = a_part("Late")
+    monkeypatch.setattr("sys.argv", ["bench", "--only", "lab", "--output", str(tmp_path)])
+    main()
+    page = (tmp_path / "benchmarks.md").read_text()
+    assert page.count("at commit cafe") == 2
+    assert page.index("## Fast") < page.index("## Late") < page.index("at commit beef")
+    assert "| tcplab | +2.000 |" in " ".join(page.split())
+    assert page.count("busy: others took up to 50 % of the processors in 1 of 1 rows") == 1
+    assert "netperf is not installed, so it was not compared" in page
+    assert (tmp_path / "images" / "benchmarks.svg").stat().st_size < 200_000
+
+
+def test_digest_ignores_comments_and_other_programs(tmp_path: Path) -> None:
+    shutil.copytree(sources.ROOT / "src" / "common", tmp_path / "src" / "common")
+    one = tmp_path / "src" / "laboratory" / "capture.c"
+    one.parent.mkdir()
+    digests = []
+    for code in ("int a; /* b */\n", "int  a;// c", "int b;"):
+        one.write_text(code)
+        digests.append((sources.digest("capture", tmp_path), sources.digest("programs", tmp_path)))
+    assert digests[0] == digests[1]
+    assert digests[0][0] != digests[2][0]
+    assert len({programs for _, programs in digests}) == 1
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--rounds", "0"], "'0' must be a whole number from 1"),
-        (["--only", "wire"], "give --output DIR"),
+        (["--short"], "give --output DIR"),
     ],
 )
 def test_mistakes_on_the_command_line_are_named(
