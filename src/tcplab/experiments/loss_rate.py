@@ -8,7 +8,7 @@ from typing import Annotated
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.parameters import DurationS, RateMbit
 from tcplab.experiments.progress import in_labs
-from tcplab.experiments.quantities import Variant, column, computed
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s, mathis_mbit
@@ -29,8 +29,13 @@ class Lossy(
     loss_percent = computed(lambda lossy: 100 * lossy.loss, "loss (%)", "g")
 
     mbit: float = column("Mbit/s", ".1f")
+
     #: Rate by the formula of Mathis et al. for random loss, or the link's goodput if that is lower.
-    formula_mbit: float = column("formula (Mbit/s)", ".1f")
+    @derived("formula (Mbit/s)", ".1f")
+    def formula_mbit(self) -> float:
+        # "random" assumes an ACK per packet. Linux grows its window as fast with fewer ACKs.
+        formula = mathis_mbit(MSS_BYTES, self.rtt_ms, self.loss, "random")
+        return min(formula, 8 * goodput_mbyte_s(self.link["rate_mbit"]))
 
     times_formula = computed(
         lambda case: case.mbit / case.formula_mbit, "measured / formula", ".2f"
@@ -72,26 +77,21 @@ def measure(
             "rate_mbit": rate_mbit,
             "queue_packets": 5000,
         },
-        lambda lab, case: _lossy(lab, *case, rate_mbit, duration_s),
+        lambda lab, case: _lossy(lab, *case, duration_s),
     )
     return Result(variants, origins[0])
 
 
-def _lossy(
-    lab: Lab, congestion: str, rtt_ms: float, loss: float, rate_mbit: float, duration_s: float
-) -> Lossy:
+def _lossy(lab: Lab, congestion: str, rtt_ms: float, loss: float, duration_s: float) -> Lossy:
     lab.link.update(loss=loss, direction="client->server")
     source = tcp_bulk(
         lab, write_bytes=65_536, duration_s=duration_s, sndbuf_bytes=None, rcvbuf_bytes=None
     ).source
-    # "random" assumes an ACK per packet. Linux grows its window as fast with fewer ACKs.
-    formula = mathis_mbit(MSS_BYTES, rtt_ms, loss, "random")
     return Lossy(
         congestion=congestion,
         rtt_ms=rtt_ms,
         loss=loss,
         mbit=source.bytes * 8 / 1e6 / source.usage.wall_s,
-        formula_mbit=min(formula, 8 * goodput_mbyte_s(rate_mbit)),
         segments=source.tcp_info["data_segs_out"],
         retransmissions=source.tcp_info["total_retrans"],
     )

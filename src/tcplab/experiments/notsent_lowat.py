@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal, get_args
 
 from tcplab.errors import LabError
-from tcplab.experiments import Between, Result, Variant, column, experiment
+from tcplab.experiments import Between, Result, Variant, column, derived, experiment
 from tcplab.experiments.parameters import DurationS
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import connection
@@ -41,7 +41,11 @@ class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms
     in_flight_bytes: float = column("in flight (bytes)", ",.0f")  #: median
     age_ms: float = column("age at arrival (ms)", ".0f")  #: median time from write() to the reader
     most_age_ms: float = column("95th percentile (ms)", ".0f")
-    model_age_ms: float = column("model (ms)", ".0f")  #: prediction by Little's law
+
+    @derived("model (ms)", ".0f")
+    def model_age_ms(self) -> float:
+        """The age by Little's law."""
+        return 8 * (self.unsent_bytes + self.in_flight_bytes) / self.mbit / 1e3 - self.rtt_ms / 2
 
 
 @experiment("notsent-lowat")
@@ -90,16 +94,14 @@ def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged
     )
     ages_ms = sorted(age_ms for _at_s, age_ms in arrived)
     took_s = arrived[-1][0] - arrived[0][0]
-    mbit = 8 * _RECORD_BYTES * (len(arrived) - 1) / took_s / 1e6
     return Aged(
         option=option,
         rtt_ms=lab.rtt_ms,
-        mbit=mbit,
+        mbit=8 * _RECORD_BYTES * (len(arrived) - 1) / took_s / 1e6,
         age_ms=statistics.median(ages_ms),
         most_age_ms=ages_ms[int(0.95 * len(ages_ms))],
         unsent_bytes=unsent,
         in_flight_bytes=in_flight,
-        model_age_ms=8 * (unsent + in_flight) / mbit / 1e3 - lab.rtt_ms / 2,
     )
 
 

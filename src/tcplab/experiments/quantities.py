@@ -118,7 +118,22 @@ class Data:
 
 
 class Variant(Data):
-    """One of the cases that an experiment compares."""
+    """One of the cases that an experiment compares.
+
+    A model's number is computed, never a field, so that a recording shows today's model.
+    """
+
+    within: ClassVar[Any]  #: the variant's result (of each instance), which has the settings
+
+    @property
+    def kernel(self) -> str:
+        """The release of the kernel that was measured."""
+        return str(self.within.provenance["kernel"])
+
+    @property
+    def link(self) -> Mapping[str, Any]:
+        """The parameters of the link towards the server when the measurement ended."""
+        return cast(Mapping[str, Any], self.within.provenance["link"]["client->server"])
 
     columns: ClassVar[Sequence[Column]] = ()  #: columns of the table
     _key: ClassVar[tuple[str, ...]]

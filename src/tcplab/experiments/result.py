@@ -21,6 +21,10 @@ class Result(Data, Generic[V]):
     #: kernel, link, settings and dropped packets; "experiment" is the experiment's name
     provenance: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        for variant in self.variants:
+            vars(variant)["within"] = self
+
     def __getitem__(self, key: Any) -> V:
         """Return the variant with this key; a KeyError names the measured keys."""
         for variant in self.variants:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcplab.experiments import Result, Variant, column, experiment, provenance
+from tcplab.experiments import Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.interface_settings import MAX_MTU, with_route_socket
 from tcplab.experiments.mode import at_network
 from tcplab.lab import Lab, Network
@@ -22,7 +22,10 @@ class Route(Variant):
     address: str = column("address")
     interface: str = column("interface")
     mtu_bytes: int = column("MTU (bytes)", "d")
-    announced_mss_bytes: int = column("MSS in the SYN", "d")  #: MTU − 40 (RFC 9293, 3.7.1)
+    #: MTU − 40 (RFC 9293, 3.7.1)
+    announced_mss_bytes = computed(
+        lambda route: announced_mss_bytes(min(route.mtu_bytes, MAX_MTU)), "MSS in the SYN", "d"
+    )
 
 
 @experiment("routes", on_loopback=True)
@@ -42,6 +45,4 @@ def measure(network: Network | None = None) -> Result[Route]:
 def _route(kernel: Any, to: str, address: str) -> Route:
     (route,) = kernel.route("get", dst=address)
     (link,) = kernel.get_links(route.get_attr("RTA_OIF"))
-    mtu_bytes = link.get_attr("IFLA_MTU")
-    announced = announced_mss_bytes(min(mtu_bytes, MAX_MTU))
-    return Route(to, address, link.get_attr("IFLA_IFNAME"), mtu_bytes, announced)
+    return Route(to, address, link.get_attr("IFLA_IFNAME"), link.get_attr("IFLA_MTU"))

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import numpy as np
 
-from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import Exchanged, both_ends
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
-from tcplab.experiments.quantities import plus
+from tcplab.experiments.quantities import Variant, column, computed, derived, plus
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import PINNED_SYSCTLS, Lab
 from tcplab.models import serialisation_ms, slow_start_flights, transfer_flights, transfer_ms
@@ -32,9 +32,13 @@ class Flight(Variant):
     number: int = column("round trip", "d")  #: number of the flight, from 1
     start_ms: float = column("start (ms)", ".1f")  #: time since the SYN
     segments: int = column("segments", "d")
-    model_segments: int = column(
-        "model (segments)", "d"
-    )  #: 10, then doubled until all data is sent
+
+    @derived("model (segments)", "d")
+    def model_segments(self) -> int:
+        """10, then doubled until all data is sent."""
+        expected = slow_start_flights(sum(flight.segments for flight in self.within.variants))
+        return expected[self.number - 1] if self.number <= len(expected) else 0
+
     bytes: int = column("data (bytes)", ",d")
 
 
@@ -125,13 +129,11 @@ def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) ->
         if is_passed and (is_first_after_ack or is_pause_after_ack):
             starts.append(after)
     parts = np.split(data, starts[1:])
-    expected = slow_start_flights(len(data))
     return [
         Flight(
             number=number,
             start_ms=(int(part["time_ns"][0]) - segments.first_time_ns) / 1e6,
             segments=len(part),
-            model_segments=expected[number - 1] if number <= len(expected) else 0,
             bytes=int(part["payload_bytes"].sum()),
         )
         for number, part in enumerate(parts, 1)
@@ -186,12 +188,16 @@ class Sized(Variant):
 
     data_bytes: int = column("data (bytes)", ",d")
     round_trips: int = column("round trips", "d")
-    model_round_trips: int = column("model (round trips)", "d")
+    model_round_trips = computed(lambda case: transfer_flights(*case._path), "model", "d")
     took_ms: float = column("took (ms)", ".0f")
     #: time for slow start, for the rest at the link's rate, and for the last ACK to return
-    model_ms: float = column("model (ms)", ".0f")
+    model_ms = computed(lambda case: transfer_ms(*case._path) + case._path[1] / 2, "model", ".0f")
     mbit: float = column("Mbit/s", ".1f")
     model_mbit = computed(lambda case: 8e-3 * case.data_bytes / case.model_ms, "model", ".1f")
+
+    @property
+    def _path(self) -> tuple[int, float, float]:
+        return self.data_bytes, 2 * self.link["delay_ms"], self.link["rate_mbit"]
 
 
 @experiment("transfer-sizes")
@@ -225,9 +231,7 @@ def _sized(lab: Lab, data_bytes: int, rtt_ms: float, rate_mbit: float) -> Sized:
     return Sized(
         data_bytes=data_bytes,
         round_trips=len(flights(segments, rtt_ms, rate_mbit)),
-        model_round_trips=transfer_flights(data_bytes, rtt_ms, rate_mbit),
         took_ms=took_ms,
-        model_ms=transfer_ms(data_bytes, rtt_ms, rate_mbit) + rtt_ms / 2,
         mbit=data_bytes * 8 / 1e3 / took_ms,
     )
 

@@ -12,10 +12,16 @@ from tcplab.experiments import buffers
 # ---- windows -------------------------------------------------------------------------------------
 
 
-def test_windows_stay_within_the_model() -> None:
-    grants = buffers.measure_grants()
-    for grant in each(grants.variants[:-1]):
-        assert grant.largest_window_bytes <= (grant.model_window_bytes or 0)
+def test_windows_are_those_of_the_model() -> None:
+    """An unscaled window has exactly the model's size. Scaling and slow growth change 1 percent."""
+    grants, sweep = buffers.measure_grants(), buffers.measure(rtts_ms=[10, 20, 40])
+    windows = [
+        (case.largest_window_bytes, case.model_window_bytes) for case in grants.variants[:-1]
+    ]
+    windows += [(case.window_bytes, case.model_window_bytes) for case in sweep.variants]
+    assert sum(window < 1 << 16 for window, _model in windows) == 12
+    for window, model in windows:
+        assert window == pytest.approx(model, abs=0.01 * window if window >= 1 << 16 else 0)
     assert grants[1 << 30].rcvbuf_bytes < 1 << 30
     assert grants[None].model_window_bytes is None
     assert grants[None].rcvbuf_end_bytes > grants[None].rcvbuf_bytes == 131_072
@@ -48,7 +54,7 @@ def test_twice_the_window_is_twice_the_throughput_up_to_the_knee() -> None:
         for less, more in each(itertools.pairwise(left)):
             assert 1.9 < more.mbit / less.mbit < 2.3
         for point in left:
-            assert point.mbit < point.model_mbit
+            assert 0.85 * point.model_mbit < point.mbit < point.model_mbit
             assert point.rwnd_share > 0.7
         for point in each(points[len(left) :]):
             assert point.mbit > 0.97 * sweep.goodput_mbit

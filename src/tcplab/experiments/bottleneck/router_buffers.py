@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, share_each
 from tcplab.experiments.parameters import DurationS, RateMbit
-from tcplab.experiments.quantities import Variant, column
+from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.models import goodput_mbyte_s, jain_index, sawtooth_share, serialisation_ms
 
@@ -30,10 +30,17 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
     bdps: float = column("buffer (BDP)", ".2f")
     packets: int = column("buffer (packets)", "d")
     mbit: float = column("Mbit/s", ".2f")
-    used_percent: float = column("link used (%)", ".1f")  #: share of the link's goodput in use
+    #: share of the link's goodput in use
+    used_percent = computed(
+        lambda case: 100 * case.mbit / (8 * goodput_mbyte_s(case.link["rate_mbit"])),
+        "link used (%)",
+        ".1f",
+    )
     #: share that the sawtooth model predicts, for one flow or for flows that all lose packets at
     #: the same time
-    model_percent: float = column("model, synchronized (%)", ".1f")
+    model_percent = computed(
+        lambda case: 100 * sawtooth_share(case.bdps), "model, synchronized (%)", ".1f"
+    )
     jain: float = column("Jain's index", ".2f")
     median_queue: float = column("median queue (packets)", ".0f")
     #: median over the flows, including the queue's delay
@@ -82,8 +89,6 @@ def measure_router_buffers(
             bdps=size,
             packets=packets,
             mbit=run.mbit,
-            used_percent=100 * run.mbit / (8 * goodput_mbyte_s(rate_mbit)),
-            model_percent=100 * sawtooth_share(size),
             jain=jain_index(run.rates_mbit),
             median_queue=run.median_queue,
             rtt_ms=statistics.median(flow.median_rtt_ms for flow in run.flows),

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tcplab.errors import LabError
 from tcplab.experiments.sockets import MSS_BYTES
+from tcplab.models import receive_window
 from tcplab.programs import TcpBulkResult
 
 #: Overhead that the kernel charges to the send buffer per packet (measured on Linux 6.18).
@@ -22,10 +23,11 @@ def core_limit(name: str) -> int:
     return int(Path("/proc/sys/net/core", name).read_text())
 
 
-def kernel_version() -> tuple[int, int]:
-    """Return the major and minor version of the running kernel."""
-    major, minor = re.match(r"(\d+)\.(\d+)", platform.release()).groups()  # type: ignore[union-attr]
-    return int(major), int(minor)
+def usable_window(granted_bytes: int, release: str = "") -> int:
+    """Return the largest window of a fixed receive buffer with the given or the running kernel."""
+    major, minor = map(int, re.findall(r"\d+", release or platform.release())[:2])
+    window = receive_window(granted_bytes, autotuned=False, kernel=(major, minor))
+    return window.usable_bytes
 
 
 def steady_mbit(result: TcpBulkResult) -> float:

@@ -90,7 +90,12 @@ class SmallBuffer(Variant, label="{0.requested_bytes} bytes"):
 
     requested_bytes: int = column("requested (bytes)", ",d")
     granted_bytes: int = column("granted (bytes)", ",d")
-    segments: int = column("model (full segments)", "d")  #: full segments that the buffer holds
+    #: full segments that the buffer holds
+    segments = computed(
+        lambda case: send_window(case.granted_bytes, _LARGE_MSS) // _LARGE_MSS,
+        "model (full segments)",
+        "d",
+    )
     linux: float = column("ms/write, Linux receiver", ".2f")
     linux_nodelay: float = column("with TCP_NODELAY", ".2f")
     delaying: float = column("ms/write, delayed ACKs", ".2f")
@@ -134,11 +139,9 @@ def _small_buffer(lab: Lab, request: int, writes: int) -> SmallBuffer:
         name = f"{receiver}_nodelay" if nodelay else receiver
         ms_per_write[name] = source.usage.wall_s * 1e3 / writes
     sent = segments_of(capture).data("client", retransmissions=False)["time_ns"]
-    granted = source.sndbuf_granted_bytes
     return SmallBuffer(
         requested_bytes=request,
-        granted_bytes=granted,
-        segments=send_window(granted, _LARGE_MSS) // _LARGE_MSS,
+        granted_bytes=source.sndbuf_granted_bytes,
         stalls=sum(int(b) - int(a) >= 20e6 for a, b in itertools.pairwise(sent)),
         **ms_per_write,
     )

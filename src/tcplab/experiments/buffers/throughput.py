@@ -14,16 +14,16 @@ from tcplab.experiments.buffers.common import (
     MOST_BYTES,
     core_limit,
     held_bytes,
-    kernel_version,
     send_window,
     steady_mbit,
+    usable_window,
 )
 from tcplab.experiments.parameters import RateMbit
 from tcplab.experiments.progress import one_by_one
-from tcplab.experiments.quantities import Variant, column, derived
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
-from tcplab.models import bdp_bytes, goodput_mbyte_s, receive_window, throughput_mbit
+from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit
 from tcplab.programs import SinkOptions, tcp_bulk
 
 Side = Literal["receive", "send"]
@@ -44,9 +44,18 @@ class Transfer(
     #: Largest window that the receiver offered. If the send buffer is set, this is the median of
     #: the data that the sender held in the second half.
     window_bytes: int = column("window or data held (bytes)", ",d")
-    model_window_bytes: int = column("model (bytes)", ",d")
+
+    @derived("model (bytes)", ",d")
+    def model_window_bytes(self) -> int:
+        size = self.granted_bytes
+        return send_window(size) if self.within.side == "send" else usable_window(size, self.kernel)
+
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
-    model_mbit: float = column("model (Mbit/s)", ".1f")
+    model_mbit = computed(
+        lambda case: throughput_mbit(case.model_window_bytes, case.rtt_ms, case.within.rate_mbit),
+        "model (Mbit/s)",
+        ".1f",
+    )
     rwnd_share: float = column("rwnd_limited", ".0%")  #: rwnd_limited / busy time (TCP_INFO)
 
 
@@ -90,14 +99,14 @@ def measure(
 
         def run(pair: tuple[float, int]) -> Transfer:
             lab.link.update(rtt_ms=pair[0])
-            return _transfer(lab, *pair, rate_mbit, side)
+            return _transfer(lab, *pair, side)
 
         transfers, done = one_by_one("buffers", pairs, run)
         limits = {f"{name}_bytes": core_limit(name) for name in ("rmem_max", "wmem_max")}
         return Sweep(transfers, provenance(lab, **limits, **done), side, rate_mbit)
 
 
-def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Side) -> Transfer:
+def _transfer(lab: Lab, rtt_ms: float, request: int, side: Side) -> Transfer:
     receiving = side == "receive"
     result = tcp_bulk(
         lab,
@@ -111,19 +120,15 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, rate_mbit: float, side: Sid
     granted = result.sink.rcvbuf_granted_bytes if receiving else source.sndbuf_granted_bytes
     if receiving:
         window = max(sample["snd_wnd_bytes"] for sample in result.samples)
-        model = receive_window(granted, autotuned=False, kernel=kernel_version()).usable_bytes
     else:
         late = result.samples[len(result.samples) // 2 :]
         window = statistics.median(map(held_bytes, late))
-        model = send_window(granted)
     return Transfer(
         rtt_ms=rtt_ms,
         requested_bytes=request,
         granted_bytes=granted,
         window_bytes=int(window),
-        model_window_bytes=model,
         mbit=steady_mbit(result),
-        model_mbit=throughput_mbit(model, rtt_ms, rate_mbit),
         rwnd_share=source.tcp_info["rwnd_limited_us"] / max(source.tcp_info["busy_time_us"], 1),
     )
 

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tcplab.checks import whole
 from tcplab.experiments import Between, Result, experiment, provenance
-from tcplab.experiments.buffers.common import MOST_BYTES, core_limit, kernel_version
+from tcplab.experiments.buffers.common import MOST_BYTES, core_limit, usable_window
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
-from tcplab.models import receive_window
 
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
@@ -33,7 +32,12 @@ class Grant(Variant, heading="requested (bytes)"):
     syn_window_bytes: int = column("window in the SYN-ACK", ",d")  #: never scaled
     window_scale: int = column("window scale", "d")
     largest_window_bytes: int = column("largest window (bytes)", ",d")  #: not counting the SYN-ACK
-    model_window_bytes: int | None = column("model (bytes)", ",d")  #: None if autotuned
+    #: None if autotuned
+    model_window_bytes = computed(
+        lambda case: case.requested_bytes and usable_window(case.rcvbuf_end_bytes, case.kernel),
+        "model (bytes)",
+        ",d",
+    )
     rcvbuf_end_bytes: int  #: SO_RCVBUF at the end of the transfer
 
     @property
@@ -81,14 +85,6 @@ def _grant(lab: Lab, request: int | None) -> Grant:
         rcvbuf_end = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     rows = segments_of(capture)
     syn_ack, largest = _windows(rows)
-    tcp_rmem_max = int(lab.server.sysctl("net.ipv4.tcp_rmem").split()[2])
-    model = receive_window(
-        rcvbuf_end,
-        autotuned=request is None,
-        tcp_rmem_max_bytes=tcp_rmem_max,
-        rmem_max_bytes=core_limit("rmem_max"),
-        kernel=kernel_version(),
-    )
     return Grant(
         requested_bytes=request,
         sndbuf_bytes=sndbuf,
@@ -96,7 +92,6 @@ def _grant(lab: Lab, request: int | None) -> Grant:
         syn_window_bytes=int(syn_ack["window"]),
         window_scale=int(syn_ack["wscale"]),
         largest_window_bytes=largest,
-        model_window_bytes=None if request is None else model.usable_bytes,
         rcvbuf_end_bytes=rcvbuf_end,
     )
 

@@ -14,7 +14,7 @@ from tcplab.experiments import Between, Result, Variant, column, experiment, pro
 from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
 from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.parameters import RttMs
-from tcplab.experiments.quantities import computed, on_off
+from tcplab.experiments.quantities import computed, derived, on_off
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import Call, NetworkPath, Reason, simulate
@@ -33,9 +33,14 @@ class Waited(Variant, label="{0.rtt_ms:g} ms"):
     rtt_ms: float = column("RTT (ms)", "g")
     cork_ms: float = column("held by cork (ms)", ".0f")
     more_ms: float = column("held by MSG_MORE (ms)", ".0f")
+
     #: retransmission timeout, rounded to the kernel's tick
-    model_ms: float = column("model (ms)", ".0f")
-    manual_ms: int = column("tcp(7) (ms)", "d", is_setting=True, default=200)
+    @derived("model (ms)", ".0f")
+    def model_ms(self) -> float:
+        path = NetworkPath(rtt_ms=self.rtt_ms)
+        return simulate((_SETTLED, Call("more", 100)), path).data[0].waited_ms
+
+    manual_ms = computed(lambda _: 200, "tcp(7) (ms)", "d", is_setting=True)
 
 
 @experiment("forgotten-cork")
@@ -55,8 +60,7 @@ def measure_forgotten(
         for rtt_ms in rtts_ms:
             lab.link.update(rtt_ms=rtt_ms)
             corked, more = (Scenario("", exchange) for exchange in play(lab, scripts))
-            (model,) = simulate((_SETTLED, Call("more", 100)), NetworkPath(rtt_ms=rtt_ms)).data
-            waits.append(Waited(rtt_ms, corked.left_ms[0], more.left_ms[0], model.waited_ms))
+            waits.append(Waited(rtt_ms, corked.left_ms[0], more.left_ms[0]))
         return Result(waits, provenance(lab))
 
 

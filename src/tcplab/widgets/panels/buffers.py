@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab.experiments import buffers, declared
-from tcplab.experiments.buffers.common import core_limit, kernel_version, send_window
-from tcplab.models import (
-    receive_buffer_grant,
-    receive_window,
-    send_buffer_grant,
-    throughput_mbit,
-)
+from tcplab.experiments.buffers.common import core_limit, send_window, usable_window
+from tcplab.models import receive_buffer_grant, send_buffer_grant, throughput_mbit
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
@@ -34,7 +29,7 @@ def _requests(values: Values) -> list[int]:
 def _model_mbit(request_bytes: int, values: Values) -> float:
     if values["side"] == "receive":
         granted = receive_buffer_grant(request_bytes, core_limit("rmem_max"))
-        window = receive_window(granted, autotuned=False, kernel=kernel_version()).usable_bytes
+        window = usable_window(granted)
     else:
         window = send_window(send_buffer_grant(request_bytes, core_limit("wmem_max")))
     return throughput_mbit(window, values["rtt_ms"], values["rate_mbit"])
