@@ -31,7 +31,13 @@ from tcplab.checks.parameters import Spelled as Spelled
 from tcplab.errors import MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
-from tcplab.experiments.mode import announce, mode, recorded, why_no_programs
+from tcplab.experiments.mode import (
+    NOT_ON_LOOPBACK,
+    announce,
+    mode,
+    recorded,
+    why_no_programs,
+)
 from tcplab.lab.host import started_commands
 
 P = ParamSpec("P")
@@ -130,7 +136,7 @@ def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[st
         return "TCPLAB_MODE=recorded" if os.environ.get("TCPLAB_MODE") else why_no_programs()
     if now == "loopback":
         able = on_loopback(**arguments) if callable(on_loopback) else on_loopback
-        return "" if able else "plain loopback cannot do this"
+        return "" if able else NOT_ON_LOOPBACK
     return ""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from html import escape
-from typing import Any, Literal, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from tcplab.checks import choice
 from tcplab.errors import LabError
@@ -22,6 +22,9 @@ from tcplab.experiments import recordings
 from tcplab.lab import Lab, Loopback, Network, program_path, why_no_lab
 
 Mode = Literal["live", "loopback", "recorded"]
+
+#: The reason why an experiment shows a recording in loopback mode.
+NOT_ON_LOOPBACK: Final = "plain loopback cannot do this: no link to set, no packets to record"
 
 
 def mode() -> Mode:

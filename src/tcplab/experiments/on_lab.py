@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from tcplab.errors import LabError, MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
-from tcplab.experiments.mode import announce, mode, open_network, recorded
+from tcplab.experiments.mode import NOT_ON_LOOPBACK, announce, mode, open_network, recorded
 from tcplab.experiments.provenance import provenance
 from tcplab.lab import Network, has_net_raw
 
@@ -67,7 +67,7 @@ def _why_not_live(on_loopback: bool) -> str:
     if now == "recorded":
         return "TCPLAB_MODE=recorded"
     if now == "loopback" and not on_loopback:
-        return "plain loopback cannot do this"
+        return NOT_ON_LOOPBACK
     if now == "loopback" and not has_net_raw():
         return "no right to capture packets on plain loopback (CAP_NET_RAW)"
     return ""

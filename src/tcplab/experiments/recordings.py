@@ -17,9 +17,8 @@ import json
 import lzma
 import os
 import sys
-import typing
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +30,9 @@ from tcplab.segments.pcap import ETHERNET
 
 #: The directory of the recordings that come with the course.
 DIRECTORY: Final = Path(__file__).parent.parent / "recordings"
+
+#: Names of classes that were renamed, and their present names. Both are as in recordings.
+FORMER_NAMES: Final[dict[str, str]] = {}
 
 _KIND: Final = "$"  # key of an encoded object's kind, such as "tuple" or "module:Class"
 
@@ -68,10 +70,8 @@ def load(
     path, name = _archive(experiment, directory), _member(arguments)
     members = _members(path, name) if path.is_file() else {}
     if not members:
-        number = len(_members(path)) if path.is_file() else 0
-        raise MissingRecordingError(
-            f"no recording of {experiment} with {_words(arguments)}; {number} have other arguments"
-        )
+        others = _members(path).values() if path.is_file() else ()
+        raise MissingRecordingError(f"no recording of {experiment}{_nearest(arguments, others)}")
     try:
         return decode(json.loads(members[name])["result"])
     except (ImportError, ValueError, KeyError, TypeError) as error:
@@ -104,6 +104,24 @@ def _members(path: Path, only: str | None = None) -> dict[str, bytes]:
 
 def _damaged(path: Path, why: object) -> ValueError:
     return ValueError(f"the recordings of {path.stem} in {path.name} are damaged: {why}")
+
+
+def _nearest(asked: Mapping[str, Any], members: Iterable[bytes]) -> str:
+    """Describe the recording with the fewest other arguments, and among these the closest ones."""
+    others = [decode(json.loads(member)["arguments"]) for member in members]
+
+    def changed(other: Mapping[str, Any]) -> dict[str, Any]:
+        pairs = {name: (asked[name], other.get(name)) for name in asked}
+        return {name: b for name, (a, b) in pairs.items() if _canonical(a) != _canonical(b)}
+
+    def distance(other: Mapping[str, Any]) -> tuple[int, float]:
+        pairs = [(asked[name], value) for name, value in changed(other).items()]
+        return len(pairs), sum(abs(a - b) for a, b in pairs if isinstance(a, int | float) and b)
+
+    if not others:
+        return ""
+    given = changed(min(others, key=distance))
+    return f" with {_words({name: asked[name] for name in given})}; the nearest has {_words(given)}"
 
 
 def _words(arguments: Mapping[str, Any]) -> str:
@@ -269,10 +287,9 @@ def _name(cls: type) -> str:
 
 def _class(name: str) -> Any:
     """Return tcplab's data class with this name (see :func:`_name`), or raise ValueError."""
-    module, _, cls = name.partition(":")
+    module, _, cls = FORMER_NAMES.get(name, name).partition(":")
     if module.partition(".")[0] == "tcplab" and cls:
         candidate = getattr(importlib.import_module(module), cls, None)
-        candidate = typing.get_origin(candidate) or candidate  # such as Result[...]
         if _holds_data(candidate):
             return candidate
     raise ValueError(f"{name!r} is neither a kind of data nor a class of tcplab that holds data")

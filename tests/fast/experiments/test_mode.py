@@ -88,10 +88,14 @@ def test_the_same_call_is_found_again(monkeypatch: pytest.MonkeyPatch, recorded_
 
 
 def test_another_call_is_refused(monkeypatch: pytest.MonkeyPatch, recorded_here: Path) -> None:
-    record(monkeypatch, recorded_here)
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    with pytest.raises(LabError, match=r"there is no recording of made$"):
+        measure(2)
+    for arguments in ({"size": 9}, {"size": 3}, {"size": 4, "names": "xy"}):
+        record(monkeypatch, recorded_here, **arguments)
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     with pytest.raises(
-        LabError, match=r"no recording of made with size=2, .*1 have other arguments"
+        LabError, match=r"no recording of made with size=2; the nearest has size=3$"
     ):
         measure(2)
 
@@ -103,7 +107,7 @@ def test_loopback_runs_what_it_can_and_shows_the_rest(
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     assert "recorded" not in measure(9).provenance
     assert calls == [9]
-    assert measure(10).provenance["recorded"]["why"] == "plain loopback cannot do this"
+    assert measure(10).provenance["recorded"]["why"] == modes.NOT_ON_LOOPBACK
     assert calls == [9]
 
 
@@ -169,6 +173,13 @@ def test_a_class_is_named_by_the_package_that_shows_it() -> None:
     assert type(event).__module__ == "tcplab.experiments.buffers.zero_window"
     assert recordings.encode(event)["$"] == "tcplab.experiments.buffers:WindowEvent"
     assert recordings.encode(Event(1, "write", 2))["$"] == "tcplab.programs:Event"
+
+
+def test_a_class_is_found_by_its_former_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    coded = recordings.encode([Event(1, "write", 2)])
+    monkeypatch.setitem(recordings.FORMER_NAMES, "tcplab.logs:Moment", coded[0]["$"])
+    coded[0]["$"] = "tcplab.logs:Moment"
+    assert recordings.decode(coded) == [Event(1, "write", 2)]
 
 
 def test_a_quantity_that_is_now_computed_is_ignored() -> None:
