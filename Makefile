@@ -102,7 +102,7 @@ lint-shell:
 fuzz: setup-dev ## fuzz the parsers and the readers of submissions; SECONDS_EACH=600 runs each for 10 minutes
 	tests/fuzz/run $(SECONDS_EACH)
 
-recordings: setup-dev ## renew the recordings for machines that cannot run live; ARGS=small-writes for one lesson, ARGS=demos for the demos
+recordings: setup-dev ## renew the recordings for machines that cannot run live; ARGS=small-writes for one lesson, ARGS=demos for the demos, ARGS=defaults for calls without arguments
 	tools/record-lessons $(ARGS)
 	tools/make-claims
 
