@@ -16,27 +16,59 @@ from tcplab.grading.drawing import assignments
 from tcplab.grading.trial import Trial
 
 SETS = each(assignments(ROOT / "solutions"))
-#: A question about the course itself, which no lesson teaches.
-NOT_TAUGHT = {("the-lab", "w1")}
+#: A question about the course itself and one about servers, which no lesson teaches.
+NOT_TAUGHT = {("the-lab", "w1"), ("real-programs", "q7")}
 #: A set may refer to these lessons before their turn. All but `pipes` share a set with an earlier
 #: lesson, and `pipes` teaches how to plan a measurement.
 EARLY = ("send-buffer", "loss", "sharing", "path-mtu", "pipes")
 
 
-def anchors(notebook: Path) -> set[str]:
-    """Return the anchors of a notebook's headings, as JupyterLab makes them."""
+#: What each question needs to know. Each section that it links to has to say one of these.
+TERMS = {
+    "the-lab": "q1 66 bytes; q2 whole client",
+    "small-writes": "q1 hold it until|two round trips; q2 66 bytes; q3 earlier .small;"
+    "q4 of 2 bytes; q5 time axis; q6 hold it|TCP_CORK; q7 Nagle|One write; q8 hold it; w1 Nagle",
+    "cork": "q1 header left alone; q2 calls/message|66 bytes; q3 three round trips; q4 piece;"
+    "q5 piece; q6 Nagle|timer; q7 TCP_NODELAY|cork around; q8 full segments|MSS; w1 error",
+    "buffers": "q1 window / RTT; q2 rmem_max; q3 field times|BDP; q4 largest window; q5 in flight;"
+    "q6 in flight; q7 before .listen|BDP; q8 window; w1 autotuning|Set no size; w2 spread|BDP",
+    "slow-start": "q1 cwnd|window / RTT; q2 halves the window; q3 √p; q4 report data behind a gap;"
+    "q5 repetition|time axis; q6 probe; q7 cwnd|one half; q8 SACK; w1 nothing comes|nstat",
+    "queues": "q1 in the queue|√n; q2 ¾|Jain; q3 Little; q4 carries it|in flight; q5 carries it;"
+    "q6 drops|CE|SACK; q7 LOWAT; q8 ECE; w1 same queue|CoDel|slowest",
+    "pipes": "q1 1538; q2 copies; q3 copies; q4 count; q5 zero window; q6 half-close; q7 clock;"
+    "q8 counts as one; w1 page cache|window",
+    "sendfile": "q1 slowest; q2 two calls; q3 header leaves alone; q4 segment; q5 time axis;"
+    "q6 hold it|zero|cork; q7 less than it was asked|MSG_MORE; q8 MSG_MORE|MSS; w1 work",
+    "segments": "q1 1460|988; q2 1538; q3 same data again; q4 1448; q5 sent before; q6 missing|DF;"
+    "q7 1200; q8 offered|10 segments; w1 ICMP",
+    "tcp-vs-udp": "q1 1538|66; q2 granted; q3 trip; q4 lost; q5 duplicate; q6 buffer|queue;"
+    "q7 reordered; q8 checksum; w1 trip|buffer",
+    "diagnosis": "q1 window / RTT|5/8; q2 window / RTT|1448; q3 per round trip;"
+    "q4 cause; q5 segments; q6 gap; q7 one write; q8 larger; q9 whole; q10 a gap; w1 fix",
+    "real-programs": "q1 unacknowledged|two round trips; q2 RTT; q3 nopush; q4 verdict|cause;"
+    "q5 gap; q6 half-close; q8 RST; w1 verdict|cause",
+}
+
+
+def sections(notebook: Path) -> dict[str, str]:
+    """Return the text below each heading of a notebook by the anchor that JupyterLab makes."""
     cells = nbformat.read(notebook, as_version=4).cells
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    titles = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)
-    return {title.replace("`", "").replace(" ", "-") for title in titles}
+    _, *parts = re.split(r"^#+ ", re.sub(r"```.*?```", "", text, flags=re.DOTALL), flags=re.M)
+    texts = dict(part.split("\n", 1) for part in parts)
+    return {title.replace("`", "").replace(" ", "-"): text for title, text in texts.items()}
 
 
 @pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
 def test_each_question_is_taught_before_its_problem_set(source: Path) -> None:
-    for question, sections in each(syllabus.taught(source).items()):
-        assert sections or (source.name, question) in NOT_TAUGHT, question
-        for section in sections:
-            assert section.anchor in anchors(ROOT / section.notebook), (question, section)
+    terms = dict(term.strip().split(" ", 1) for term in TERMS[source.name].split(";"))
+    for question, links in each(syllabus.taught(source).items()):
+        assert links or (source.name, question) in NOT_TAUGHT, question
+        for section in links:
+            text = " ".join(sections(ROOT / section.notebook)[section.anchor].split())
+            is_how_to = section.anchor == "A-packet-of-your-own"
+            assert is_how_to or re.search(terms[question], text), (question, section)
             assert section.title.replace(" ", "-") == section.anchor
             notebook = Path(section.notebook).stem
             assert notebook.partition("-")[2] == section.lesson
@@ -44,10 +76,8 @@ def test_each_question_is_taught_before_its_problem_set(source: Path) -> None:
 
 
 def test_every_lesson_but_the_optional_one_is_tested() -> None:
-    sections = [
-        section for path in SETS for taught in syllabus.taught(path).values() for section in taught
-    ]
-    assert {section.lesson for section in sections} == {"primer", *BY_SLUG} - {"records-and-quotes"}
+    links = [link for path in SETS for taught in syllabus.taught(path).values() for link in taught]
+    assert {section.lesson for section in links} == {"primer", *BY_SLUG} - {"records-and-quotes"}
 
 
 @pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
