@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,12 +88,13 @@ _SERVERS: Final = ("/usr/sbin", "/sbin")
 def find(name: str) -> str | None:
     """Return the path of a program, or None if it is not installed.
 
-    The name "cc" stands for the compiler in $CC, if that is set. Debian's folders for servers are
-    searched even if they are not in PATH.
+    The name "cc" stands for the compiler in $CC, if that is set. The environment's own programs
+    and Debian's folders for servers are found even if they are not in PATH.
     """
     if name == "cc":
         name = (os.environ.get("CC") or "cc").split()[0]
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *_SERVERS]))
+    folders = [os.environ.get("PATH", ""), f"{sys.prefix}/bin", *_SERVERS]
+    return shutil.which(name, path=os.pathsep.join(folders))
 
 
 def lacking(*names: str) -> str:

@@ -56,7 +56,7 @@ def was_killed(messages: str) -> bool:
 
 def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
     """Compile trusted programs with this machine's compiler ($CC or cc), without a sandbox."""
-    compiler = shlex.split(os.environ.get("CC") or "cc")
+    compiler = shlex.split(os.environ.get("CC") or machine.find("cc") or "cc")
     machine.require("cc")
     with tempfile.TemporaryDirectory(prefix="tcplab-compile-") as name:
         folder = Path(name)
