@@ -2,22 +2,26 @@
 
     python peer.py RECORD_BYTES ROUNDS RECORDS READ_BYTES PAUSE_S
 
-It accepts one connection. In each of ROUNDS rounds it sends the next number (1, 2, …), waits
-PAUSE_S seconds, and reads RECORDS records. Then it sends 0 and reads to the end. READ_BYTES is
-SO_RCVBUF, and 0 leaves it to the kernel. The program prints the port on which it listens, and at
-the end a line of JSON. This gives the number of older records that arrived after each number was
-sent, whether all records were whole and in order, and the number of records.
+It accepts one connection. In each of ROUNDS rounds it sends a number that is larger than the last
+by a random step, waits PAUSE_S seconds, and reads RECORDS records. Then it sends 0 and reads to the
+end. READ_BYTES is SO_RCVBUF, and 0 leaves it to the kernel. The program prints the port on which it
+listens, and at the end a line of JSON. This gives the number of older records that arrived after
+each number was sent, whether all records were whole and in order, and the number of records. A
+record whose number has not been sent counts as damaged.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 import struct
 import sys
 import time
 
 PATIENCE_S = 8.0
+#: A random step of up to this size cannot be guessed.
+MOST_STEP = 1 << 24
 
 
 def whole(record: bytes) -> int | None:
@@ -52,19 +56,23 @@ def main() -> None:
     connection.settimeout(PATIENCE_S)
     numbers: list[int | None] = []
     asked: dict[int, int] = {}
-    for number in range(1, rounds + 1):
-        asked[number] = len(numbers)
-        connection.sendall(struct.pack("!I", number))
+    sent = 0
+    for _ in range(rounds):
+        sent += 1 + secrets.randbelow(MOST_STEP)
+        asked[sent] = len(numbers)
+        connection.sendall(struct.pack("!I", sent))
         time.sleep(pause_s)
-        numbers += [read_record(connection, size) for _ in range(records)]
+        for _ in range(records):
+            number = read_record(connection, size)
+            numbers.append(number if number in asked else None)
     connection.sendall(bytes(4))
     while (number := read_record(connection, size)) is not None:
-        numbers.append(number)
+        numbers.append(number if number in asked else None)
     connection.close()
-    waited = {}
+    waited = []
     for number, before in asked.items():
         later = (index for index in range(before, len(numbers)) if (numbers[index] or 0) >= number)
-        waited[number] = next(later, len(numbers)) - before
+        waited.append(next(later, len(numbers)) - before)
     damaged = None in numbers or numbers != sorted(filter(None, numbers))
     print(json.dumps({"waited": waited, "whole": not damaged, "records": len(numbers)}))
 

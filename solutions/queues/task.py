@@ -270,7 +270,8 @@ def _damage(run: LabRun) -> str:
         return f"{how_it_ended(run, 'live')}."
     if not run.peer["whole"]:
         return (
-            f"One of {run.peer['records']} records is damaged, or older than the record before it."
+            f"One of {run.peer['records']} records is damaged, older than the record before it, or"
+            " has a number that was not sent."
             " What does send() return when there is room for only a part of a record?"
         )
     return ""
@@ -279,8 +280,7 @@ def _damage(run: LabRun) -> str:
 def _look_at_the_age(run: LabRun, asked: Asked) -> Verdict:
     assert run.peer is not None
     # Skip the first half of the rounds, in which the queues fill and hardly any record waits.
-    waited = [run.peer["waited"][str(turn)] for turn in range(asked.rounds // 2, asked.rounds)]
-    before = statistics.median(waited)
+    before = statistics.median(run.peer["waited"][asked.rounds // 2 - 1 : -1])
     if before <= MOST_WAITING:
         return Verdict(1, "Every record is whole, and new data arrives soon.")
     return Verdict(

@@ -64,6 +64,17 @@ MUTANTS = {
         files={"live.c": [("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30")]},
         breaks="the send buffer also holds unsent data, and grows with the window",
     ),
+    # Its records pass for newer than any number that comes.
+    "invents-a-number": Mutant(
+        13.0,
+        files={
+            "live.c": [
+                ("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30"),
+                ("fill(record, number);", "fill(record, UINT32_MAX);"),
+            ]
+        },
+        breaks="the send buffer also holds unsent data, and grows with the window",
+    ),
     "bounds-what-is-in-flight": Mutant(
         16.5,
         files={

@@ -207,6 +207,20 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
+    # The kernel maps the file of a program that is executed, without read() or mmap(), so a copy of
+    # the requested bytes in such a file could be sent.
+    "executes-a-file": Mutant(
+        17.0,
+        files={
+            "sendrange.c": [
+                (
+                    "    int file =",
+                    '    if (!getenv("A") && !putenv("A=")) execv(argv[0], argv);\n    int file =',
+                )
+            ]
+        },
+        breaks="read() copies into the program",
+    ),
     "does-not-compile": Mutant(13.0, files={"sendrange.c": [("left -= sent;", "left -= sent")]}),
     "never-ends": Mutant(
         13.0, files={"sendrange.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]}

@@ -202,7 +202,7 @@ static const int refused_without_lab[] = {
 /* Calls that copy a file's bytes into a program's memory, or to where it could read them. */
 static const int file_reads[] = {
     SYS_read,     SYS_readv,      SYS_pread64, SYS_preadv,   SYS_preadv2,
-    SYS_vmsplice, SYS_socketpair, SYS_listen,  SYS_io_setup,
+    SYS_vmsplice, SYS_socketpair, SYS_listen,  SYS_io_setup, SYS_execveat,
 };
 /* The program may have sent the data of a socket to itself. It may still wait for the end of its
    connection, which it sees immediately. */
@@ -242,11 +242,14 @@ static void refuse_new_namespaces(void) {
 }
 
 /* A program that makes one of these calls ends by SIGSYS, so that it is noticed. A dynamically
-   linked program would not even start. */
-static void end_by_file_reads(void) {
+   linked program would not even start. The kernel maps the file of a new program, so only COMMAND
+   itself can be executed. Its name is recognised by the address, which COMMAND cannot know. */
+static void end_by_file_reads(const char *command) {
     answer_all(file_reads, COUNT(file_reads), SECCOMP_RET_KILL_PROCESS);
     answer_all(socket_reads, COUNT(socket_reads), error(0));
     answer_argument(SYS_getsockopt, 2, BPF_JEQ, TCP_ZEROCOPY_RECEIVE, true,
+                    SECCOMP_RET_KILL_PROCESS);
+    answer_argument(SYS_execve, 0, BPF_JEQ, (unsigned)(uintptr_t)command, false,
                     SECCOMP_RET_KILL_PROCESS);
     answer_argument(SYS_mmap, 3, BPF_JSET, MAP_ANONYMOUS, false, SECCOMP_RET_KILL_PROCESS);
 }
@@ -266,7 +269,7 @@ static void refuse_odd_sockets(bool no_lab) {
     filter_answer(error(EAFNOSUPPORT));
 }
 
-void refuse_system_calls(bool no_lab, bool no_file_reads) {
+void refuse_system_calls(bool no_lab, const char *no_file_reads) {
     if (!THIS_ARCHITECTURE && no_file_reads)
         fail_because("--no-file-reads is not supported on this architecture");
     if (!THIS_ARCHITECTURE)
@@ -289,7 +292,7 @@ void refuse_system_calls(bool no_lab, bool no_file_reads) {
     else
         answer_argument(SYS_mount, 3, BPF_JSET, of_old_ones, false, error(EPERM));
     if (no_file_reads)
-        end_by_file_reads();
+        end_by_file_reads(no_file_reads);
     refuse_odd_sockets(no_lab);
     filter_answer(SECCOMP_RET_ALLOW);
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &seccomp_filter) < 0)

@@ -38,6 +38,7 @@ const char *limit_passed(struct watch *seen, const struct limits *limits);
 
 /* Refuses the calls that only a kernel's developer or attacker needs, in this process and its
    descendants. With no_lab it also refuses calls that make namespaces, mounts, and sockets with
-   uncounted memory. With no_file_reads a call that reads a file into memory ends the process by
-   SIGSYS, and no data can be received from a socket. Source: seccomp(2). */
-void refuse_system_calls(bool no_lab, bool no_file_reads);
+   uncounted memory. no_file_reads is NULL or the name of the command to be executed. With it a
+   call that reads a file into memory or executes another program ends the process by SIGSYS, and no
+   data can be received from a socket. Source: seccomp(2). */
+void refuse_system_calls(bool no_lab, const char *no_file_reads);

@@ -182,7 +182,7 @@ static _Noreturn void run_command(char **command, bool real_root) {
     drop_capabilities();
     if (root.given)
         copy_given();
-    refuse_system_calls(no_lab, no_file_reads);
+    refuse_system_calls(no_lab, no_file_reads ? command[0] : NULL);
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
