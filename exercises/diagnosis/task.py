@@ -30,7 +30,7 @@ from tcplab.grading.checks import (
     one_of,
 )
 from tcplab.grading.packets import SYN_1460, OwnPacket, connected, with_packet
-from tcplab.grading.programs import Departure, compiled, departures, how_it_ended
+from tcplab.grading.programs import Departure, compiled, departures, how_it_ended, never_listened
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.models import bdp_bytes
@@ -385,7 +385,7 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
         limits=LIMITS,
     )
     if not run.answered:
-        return Verdict(0, f"No program listened on port {PORT}.")
+        return never_listened(run, "mirror", PORT)
     data = random.Random(seed).randbytes(MIRROR_BYTES)  # the bytes that peer.py sends
     wrong = _not_the_bytes(run, "mirror", data)
     if wrong is not None:

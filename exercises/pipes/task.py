@@ -16,7 +16,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, counts_in, numbers_in, one_of
 from tcplab.grading.packets import RST, SYN, OwnPacket, talk
-from tcplab.grading.programs import compiled, how_it_ended
+from tcplab.grading.programs import compiled, how_it_ended, never_listened
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 from tcplab.segments import SegmentArray
@@ -219,7 +219,7 @@ def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
         limits=Limits(wall_s=20, cpu_s=10, processes=8, output_bytes=1 << 16),
     )
     if not run.answered:
-        return Verdict(0, f"No program listened on port {PORT}: {how_it_ended(run, 'meter')}.")
+        return never_listened(run, "meter", PORT)
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'meter')}.")
     lines = run.outcome.output.strip().splitlines()

@@ -17,7 +17,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of
 from tcplab.grading.packets import RST, SYN_1460, OwnPacket, connected, with_packet
-from tcplab.grading.programs import compiled, how_it_ended
+from tcplab.grading.programs import compiled, how_it_ended, never_listened
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.segments import SegmentArray
@@ -219,18 +219,23 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
 def _not_told(run: LabRun, expected: str) -> Verdict | None:
     """Return None if the client read `expected` and the server exited cleanly, else a Verdict."""
     if not run.answered:
-        return Verdict(0, f"No program listened on port {PORT}.")
+        return never_listened(run, "intake", PORT)
     if run.peer is None:
-        return Verdict(0, f"The client saw no end of the connection: {run.peer_error}.")
-    if run.peer["error"] or run.peer["answer"] != expected:
         return Verdict(
             0,
-            f"The client read {run.peer['answer'][:80]!r} instead of {expected!r}"
-            + (f", and then: {run.peer['error']}." if run.peer["error"] else "."),
+            _with_end(run, "intake", f"The client saw no end of the connection: {run.peer_error}."),
         )
+    if run.peer["error"] or run.peer["answer"] != expected:
+        then = f", and then: {run.peer['error']}" if run.peer["error"] else ""
+        read = f"The client read {run.peer['answer'][:80]!r} instead of {expected!r}{then}."
+        return Verdict(0, _with_end(run, "intake", read))
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'intake')}.")
     return None
+
+
+def _with_end(run: LabRun, name: str, sentence: str) -> str:
+    return sentence if run.outcome.ok else f"{sentence} {how_it_ended(run, name)}."
 
 
 def _came_before_the_answer(rows: SegmentArray) -> int:
@@ -250,17 +255,22 @@ def look_at_desk(submission: Submission, customers: int) -> Verdict:
     play = ["ask", str(_seed()), str(customers), str(submission.numbers["factor"])]
     run = _run(submission, "desk.c", [str(customers)], play, connections=customers)
     if not run.answered:
-        return Verdict(0, f"No program listened on port {PORT}.")
+        return never_listened(run, "desk", PORT)
     if run.peer is None:
-        return Verdict(0, f"The customers saw no end of the connections: {run.peer_error}.")
-    seen, others = run.peer, customers - 1
-    if seen["answered"] < others:
         return Verdict(
             0,
-            f"{_answered_meanwhile(run.server_segments)} of {others} customers were answered while"
-            f" the first was at lunch ({seen['error']}). What does your program wait for"
-            " meanwhile?",
+            _with_end(
+                run, "desk", f"The customers saw no end of the connections: {run.peer_error}."
+            ),
         )
+    seen, others = run.peer, customers - 1
+    if seen["answered"] < others:
+        few = (
+            f"{_answered_meanwhile(run.server_segments)} of {others} customers were answered while"
+        )
+        waits = "What does your program wait for meanwhile?"
+        few += f" the first was at lunch ({seen['error']}). {waits}"
+        return Verdict(0, _with_end(run, "desk", few))
     if not seen["finished"]:
         return Verdict(0, "The first customer came back, finished the line, and got no answer.")
     if _answered_meanwhile(run.server_segments) < others:

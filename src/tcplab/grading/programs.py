@@ -45,6 +45,11 @@ def how_it_ended(run: LabRun, name: str) -> str:
     return f"{name} {run.outcome.how_it_ended()}{quoted}"
 
 
+def never_listened(run: LabRun, name: str, port: int) -> Verdict:
+    """Give 0 to a server that did not listen, with how it ended, such as its failure to bind."""
+    return Verdict(0, f"No program listened on port {port}; {how_it_ended(run, name)}.")
+
+
 def run_into_file(
     submission: Submission,
     built: Built,

@@ -19,6 +19,7 @@ from tests.support.paths import ROOT
 from tcplab.grading import open_assignment
 from tcplab.grading.assignment import Task
 from tcplab.grading.drawing import solved
+from tcplab.grading.trial import Mutant, Trial
 
 pytestmark = pytest.mark.needs_lab
 
@@ -41,6 +42,15 @@ def test_a_packet_is_judged_by_the_kernels_answer(name: str) -> None:
 @pytest.mark.parametrize("name", OF_TCP)
 def test_the_scapy_lines_of_a_set_agree_with_the_segments(name: str, tmp_path: Path) -> None:
     lines_agree_with_the_segments(name, tmp_path, 12)
+
+
+def test_server_that_leaves_its_port_in_time_wait_gets_full_marks() -> None:
+    trial = Trial(ROOT / "solutions" / "real-programs")
+    old = "setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)"
+    files = {name: [(old, "on == 0)")] for name in ("intake.c", "desk.c")}
+    trial.mutants = {"no-reuse": Mutant(trial.full, files=files)}
+    tried = trial.run("no-reuse", questions=["q6", "q7"])
+    assert tried.scores == {"q6": trial.points["q6"], "q7": trial.points["q7"]}, tried
 
 
 @pytest.mark.parametrize("name", NAMES)
