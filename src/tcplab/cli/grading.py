@@ -89,9 +89,9 @@ def grade(
 def _report(run: Batch) -> int:
     from tcplab.grading.neutral import one_line
 
-    for product, reasons in (("grade", run.failed), ("feedback page", run.no_feedback)):
+    for lacking, reasons in (("no grade: ", run.failed), ("", run.lacking())):
         for student, reason in reasons.items():
-            print(f"tcplab: {one_line(student)}: no {product}: {one_line(reason)}", file=sys.stderr)
+            print(f"tcplab: {one_line(student)}: {lacking}{one_line(reason)}", file=sys.stderr)
     rate = 60 * len(run.graded) / run.seconds if run.seconds else 0.0
     print(
         f"{len(run.graded)} graded in {run.seconds:.0f} s ({rate:.0f} per minute),"
@@ -104,7 +104,7 @@ def _report(run: Batch) -> int:
     if run.interrupted:
         print("tcplab: interrupted; the same command continues from here", file=sys.stderr)
         return 130
-    return 1 if run.failed or run.no_feedback else 0
+    return run.exit_status
 
 
 def _watch(
@@ -124,7 +124,7 @@ def _watch(
     within = f", 95 % of them within {watched.p95_s():.1f} s" if pages else ""
     print(f"\n{pages} pages released{within}; {len(watched.batch.failed)} without a grade")
     print(f"report: {os.path.relpath(watched.batch.report or '')}")
-    return 1 if watched.batch.failed or watched.batch.no_feedback else 0
+    return watched.batch.exit_status
 
 
 def collect(

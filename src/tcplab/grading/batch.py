@@ -50,9 +50,26 @@ class Batch:
     failed: dict[str, str] = field(default_factory=dict)  #: reasons for missing grades, by student
     #: reasons for missing feedback pages of students who have a grade, by student
     no_feedback: dict[str, str] = field(default_factory=dict)
+    #: questions that could not be judged, with reasons, by student; the rest of the grade is valid
+    not_judged: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False  #: True if Ctrl-C ended the run
     seconds: float = 0.0  #: duration of the run
     report: Path | None = None  #: path of the page with the report
+
+    @property
+    def exit_status(self) -> int:
+        """0 if all is done, 3 if a grade, page or verdict is missing, and 1 if all grades are."""
+        if not (self.failed or self.no_feedback or self.not_judged):
+            return 0
+        return 3 if self.graded or self.kept else 1
+
+    def lacking(self) -> dict[str, str]:
+        """Return what graded submissions lack, by student."""
+        lacking = {student: f"not judged: {reason}" for student, reason in self.not_judged.items()}
+        for student, reason in self.no_feedback.items():
+            earlier = f"{lacking[student]}; " if student in lacking else ""
+            lacking[student] = f"{earlier}no feedback page: {reason}"
+        return lacking
 
     def take(self, finished: Finished[Task]) -> None:
         """Record the result of grading one submission."""
@@ -62,6 +79,8 @@ class Batch:
             self.kept.append(student)
         if reason := result.get("no_feedback"):
             self.no_feedback[student] = reason
+        if reason := result.get("not_judged"):
+            self.not_judged[student] = reason
         if result["error"] is not None:
             self.failed[student] = result["error"]
         elif result["did"] == "graded":
@@ -142,7 +161,7 @@ class Work:
         from tcplab.grading.report import write_report
 
         batch.report = write_report(
-            self.config, self.assignment, self.course, batch.failed, batch.no_feedback
+            self.config, self.assignment, self.course, batch.failed, batch.lacking()
         )
 
     @contextmanager

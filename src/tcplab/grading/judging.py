@@ -24,6 +24,7 @@ from tcplab.grading.cells import Cells, Ran, run_cells
 from tcplab.grading.checks import Verdict
 from tcplab.grading.flags import suspicious_source
 from tcplab.grading.pool import turn
+from tcplab.grading.release import released_files
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.sandbox_runner import read_files
 from tcplab.grading.submission import Submission
@@ -45,6 +46,7 @@ class Report:
     messages: dict[str, str] = field(default_factory=dict)
     repairs: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
+    not_judged: list[str] = field(default_factory=list)  #: "q7: reason" for each failure of ours
     untouched_tasks: list[str] = field(default_factory=list)
     sandboxed: bool = True
     seconds: float = 0.0
@@ -104,6 +106,16 @@ class Judge:
         answers = {name: ran.answers.get(name) for name in names}
         files = {**read_files(folder, self.task.files), **ran.files}
         files = {name: files[name] for name in self.task.files if name in files}
+        untouched = released_files(self._source)
+        ran.notes += [
+            f"{name} is as it was handed out."
+            for name, data in files.items()
+            if data == untouched.get(name)
+        ]
+        if any(flag.startswith("cell-timeout") for flag in ran.flags):
+            ran.notes.append(
+                f"A cell was stopped. All cells have {CELLS_S:g} s, and each half of what is left."
+            )
         with turn() as ran.waited_s:
             submission = Submission(
                 student,

@@ -30,6 +30,8 @@ from tcplab.grading.pages import settle_page
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
 
+#: Maximum number of repairs, and of flags, that the report lists for one submission.
+MOST_NOTES: Final = 50
 _UNSAFE_WARNING: Final = (
     "WARNING: graded with --unsafe-no-sandbox. Nothing kept this notebook from reading or changing"
     " other files; its score is not to be trusted."
@@ -105,6 +107,8 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         False, help="Run submissions without a sandbox; every feedback page then says so."
     ).tag(config=True)
     cell_timeout_s = Float(30.0, help="Time limit for each cell in seconds.").tag(config=True)
+    repairs = List(Unicode(), help="Repairs of the files, made before.").tag(config=True)
+    flags = List(Unicode(), help="Flags of the files, set before.").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> Any:
         """Set the outputs of all code cells, with the judge's message in each test cell."""
@@ -116,6 +120,8 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             sandboxed=not self.unsafe_no_sandbox,
             **nb.metadata.pop("tcplab", {}),
         )
+        report.repairs = [*self.repairs, *report.repairs]
+        report.flags = [*self.flags, *report.flags]
         course = _course_of(self)
         source = Path(course.format_path(course.source_directory, ".", report.assignment))
         folder = Path(resources["metadata"]["path"])
@@ -124,6 +130,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         repairs, flags = settle_page(nb.cells, folder)
         report.repairs += repairs
         report.flags += flags
+        report.repairs, report.flags = _few(report.repairs), _few(report.flags)
         report.seconds = round(time.monotonic() - began_s - ran.waited_s, 3)
         if self.unsafe_no_sandbox:
             nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))
@@ -144,11 +151,19 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
             report.scores[question] = score(verdict, float(cell.metadata.nbgrader["points"]))
             report.messages[question] = verdict.message
             _set_outputs(cell, [v4.new_output("stream", text=verdict.message + "\n")])
-        if ran.notes and tests:
+        notes = [*(f"Repaired: {repair}." for repair in report.repairs[:MOST_NOTES]), *ran.notes]
+        if notes and tests:
             first = next(iter(tests.values()))
-            first.outputs.insert(0, v4.new_output("stream", text="\n".join(ran.notes) + "\n"))
+            first.outputs.insert(0, v4.new_output("stream", text="\n".join(notes) + "\n"))
         report.flags += [flag for flag in ran.flags if flag not in report.flags]
+        kind = "not-judged: "
+        report.not_judged = [f.removeprefix(kind) for f in ran.flags if f.startswith(kind)]
         return ran
+
+
+def _few(notes: list[str]) -> list[str]:
+    more = len(notes) - MOST_NOTES
+    return notes if more <= 0 else [*notes[: MOST_NOTES - 1], f"and {more + 1} more"]
 
 
 def _set_outputs(cell: Any, outputs: Any) -> None:

@@ -30,7 +30,7 @@ class Line:
     seconds: float = 0.0  #: how long grading took
     repairs: list[str] = field(default_factory=list)  #: see tcplab.grading.repair
     flags: list[str] = field(default_factory=list)  #: see tcplab.grading.flags
-    error: str = ""  #: why there is no grade or no feedback page, or empty
+    error: str = ""  #: why there is no grade, page or verdict, or empty
     name: str = ""  #: "Last, First", or empty if the gradebook does not have it
     lms_id: str = ""  #: the student's number in the LMS, or empty if the gradebook does not have it
 
@@ -40,7 +40,7 @@ def lines(
     assignment: str,
     root: Path,
     failed: Mapping[str, str],
-    no_feedback: Mapping[str, str],
+    lacking: Mapping[str, str],
 ) -> tuple[list[Line], dict[str, float]]:
     """Return the report's line for each student, and the full points of each question."""
     from nbgrader.api import Gradebook
@@ -49,7 +49,6 @@ def lines(
     from tcplab.grading.nbgrader_plugins import report_path
 
     by_student = {student: Line(student, error=error) for student, error in failed.items()}
-    no_page = {student: f"no feedback page: {reason}" for student, reason in no_feedback.items()}
     folders = CourseDirectory(config=config)
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
         full = {
@@ -76,7 +75,7 @@ def lines(
                 float(report.get("seconds", 0)),
                 report.get("repairs", []),
                 report.get("flags", []),
-                error or no_page.get(student, ""),
+                error or lacking.get(student, ""),
                 ", ".join(filter(None, (person.last_name, person.first_name))),
                 person.lms_user_id or "",
             )
@@ -100,12 +99,12 @@ def write_report(
     assignment: str,
     root: Path,
     failed: Mapping[str, str],
-    no_feedback: Mapping[str, str] | None = None,
+    lacking: Mapping[str, str] | None = None,
 ) -> Path:
     """Write index.html, grades.csv, moodle.csv and canvas.csv; return the path of the page."""
     from jinja2 import Template
 
-    listed, full = lines(config, assignment, root, failed, no_feedback or {})
+    listed, full = lines(config, assignment, root, failed, lacking or {})
     max_score = sum(full.values())
     folder = root / "reports" / assignment
     folder.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -61,8 +63,8 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
         return value
     if kind is int:
         return value if abs(value) < 1 << 63 else {"unsupported": "huge int"}
-    if kind is float:
-        return value if math.isfinite(value) else {"unsupported": f"float {value}"}
+    if kind in (float, Fraction, Decimal):
+        return _finite(value)
     if kind is str:
         return value if len(value) <= MAX_TEXT else {"unsupported": "huge str"}
     if kind in (list, tuple, dict) and depth == MAX_DEPTH:
@@ -76,6 +78,14 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
     if any(base.__module__ == "numpy" for base in kind.__mro__) and hasattr(value, "tolist"):
         return _plain(value.tolist(), depth + 1, items)
     return {"unsupported": str(kind.__name__)[:80]}
+
+
+def _finite(value: float | Fraction | Decimal) -> Any:
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):  # 10**400, and a signalling NaN
+        number = math.inf
+    return number if math.isfinite(number) else {"unsupported": f"{type(value).__name__} {number}"}
 
 
 def read_files(folder: Path, names: Sequence[str]) -> dict[str, bytes]:

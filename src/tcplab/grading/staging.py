@@ -37,8 +37,14 @@ MAX_DEPTH: Final = 100
 _TIMESTAMP: Final = "timestamp.txt"
 #: Folders that Jupyter, Python and archivers create, which are not part of a submission.
 BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__", "__MACOSX"})
-#: A suffix that programs and people add to a name, such as " (1)", "_2", " - Copy", "final" or "~".
-_ENDING: Final = re.compile(r"(?:\(\d+\)|[ _.-]\d{1,3}|copy|kopie|copie|final|new|~|[ _.-])$")
+#: A suffix that programs and people add to a name, such as " (1)", "_v2", " - Copy", "final", "~".
+_ENDING: Final = re.compile(
+    r"(?:\(\d+\)|[ _.-]v?\d{1,3}|copy|kopie|copie|final|new|fixed|solved|solution|~|[ _.-])$"
+)
+#: Files that grading makes in the copy: parts of the page, and captures from the archive.
+_MADE_LATER: Final = re.compile(r"cell-\d+\.json|captures/\d+\.(?:pcapng|log)")
+#: The suffixes that people give to a C program. The last one of several counts, as in "a.c.c".
+_C_SUFFIXES: Final = (".c", ".cc", ".cpp", ".cxx", ".c++")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ def stage(source: Path, target: Path, expected: Expected) -> Staged:
     _name_notebook(target, expected.notebook, staged)
     for name in expected.files:
         _name_file(target, name, expected.released, staged)
+    _take_only_other(target, expected, staged)
     _check_timestamp(target, staged)
     return staged
 
@@ -163,7 +170,11 @@ def _is_named(name: str, wanted: str) -> bool:
     """Return whether a name is a variant of `wanted`, as "ada_records (1).C" is of "records.c"."""
     name = _without_endings(name.casefold().removesuffix(".txt"))
     stem, suffix = Path(wanted).stem.casefold(), Path(wanted).suffix.casefold()
-    name = _without_endings(name.removesuffix(suffix)) if name.endswith(suffix) else ""
+    suffixes = _C_SUFFIXES if suffix == ".c" else (suffix,)
+    if not name.endswith(suffixes):
+        return False
+    while name.endswith(suffixes):
+        name = _without_endings(name.rpartition(".")[0])
     return name == stem or name.endswith(tuple(f"{sign}{stem}" for sign in " _.-"))
 
 
@@ -251,17 +262,21 @@ def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path
     """Return the path for the copy of a file.
 
     nbgrader fails if a folder has the name of a released file, or a file that of a released folder.
-    Such a folder or file is renamed.
+    The page and its parts need their names, and the notebook unpacks captures into a folder. A
+    folder or file with such a name is renamed.
     """
     parts, released = list(name.parts), expected.released
-    files = {Path(name) for name in (_TIMESTAMP, expected.notebook, *expected.files)}
+    page = Path(expected.notebook).with_suffix(".html").name
+    files = {Path(name) for name in (_TIMESTAMP, expected.notebook, page, *expected.files)}
     for depth in range(1, len(parts)):
         above = Path(*parts[:depth])
-        if above in files or (released is not None and (released / above).is_file()):
+        is_file = above in files or _MADE_LATER.fullmatch(str(above)) is not None
+        if is_file or (released is not None and (released / above).is_file()):
             parts[depth - 1] += "-folder"
             break
     else:
-        if released is not None and (released / name).is_dir():
+        is_made = str(name) in ("captures", page) or _MADE_LATER.fullmatch(str(name)) is not None
+        if is_made or (released is not None and (released / name).is_dir()):
             parts[-1] += "-file"
     if tuple(parts) != name.parts:
         note = f"name-clash: {_quoted(name)}"
@@ -306,6 +321,39 @@ def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged)
     if candidates := written or ([] if path.is_file() else variants):
         path.unlink(missing_ok=True)
         _rename(candidates[0], folder, wanted, staged)
+
+
+def _take_only_other(folder: Path, expected: Expected, staged: Staged) -> None:
+    """Take the only C file with another name for the only one not changed, or mention it."""
+    if expected.released is None:
+        return
+    others = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and path.name.casefold().endswith(_C_SUFFIXES)
+        and not any(_is_named(path.name, name) for name in expected.files)
+        and not (expected.released / path.relative_to(folder)).is_file()
+        and path.read_bytes().strip()
+    ]
+    lacking = [
+        name
+        for name in expected.files
+        if not (path := folder / name).is_file()
+        or not path.read_bytes()
+        or same_file(path, expected.released / name)
+    ]
+    if len(others) == len(lacking) == 1:
+        (folder / lacking[0]).unlink(missing_ok=True)
+        _rename(others[0], folder, lacking[0], staged)
+    elif others and lacking:
+        names = ", ".join(_quoted(path.relative_to(folder)) for path in others[:3])
+        staged.repairs.append(f"not-looked-at: {names}; {', '.join(lacking)} as handed out")
+
+
+def same_file(path: Path, other: Path) -> bool:
+    """Return whether two files exist and have the same content."""
+    return path.is_file() and other.is_file() and path.read_bytes() == other.read_bytes()
 
 
 def _rename(path: Path, folder: Path, wanted: str, staged: Staged) -> None:

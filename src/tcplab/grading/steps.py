@@ -40,8 +40,6 @@ EARLY_PAGE: Final = [
 #: Maximum number of attempts at a step of nbgrader. Another process may lock the gradebook for
 #: longer than nbgrader waits.
 ATTEMPTS: Final = 3
-#: Maximum number of repairs, and of flags, that the report lists for one submission.
-MOST_NOTES: Final = 50
 _LOG: Final = logging.getLogger("tcplab.grading")
 
 
@@ -69,9 +67,9 @@ class Task:
 def grade_submission(task: Task) -> dict[str, Any]:
     """Grade a submission, or update its feedback, unless both are up to date.
 
-    The result has "did" ("graded", "feedback" or "nothing"), and "error" and "no_feedback", which
-    are reasons or None. If the submission came through the exchange and no exception was raised,
-    "waited_s" is the time from its arrival to its page.
+    The result has "did" ("graded", "feedback" or "nothing"), and "error", "no_feedback" and
+    "not_judged", which are reasons or None. If the submission came through the exchange and no
+    exception was raised, "waited_s" is the time from its arrival to its page.
     """
     try:
         return _Grader(task).grade()
@@ -80,8 +78,13 @@ def grade_submission(task: Task) -> dict[str, Any]:
         return _did("graded", reason(failure))
 
 
-def _did(did: str, error: str | None = None, no_feedback: str | None = None) -> dict[str, Any]:
-    return {"did": did, "error": error, "no_feedback": no_feedback}
+def _did(
+    did: str,
+    error: str | None = None,
+    no_feedback: str | None = None,
+    not_judged: str | None = None,
+) -> dict[str, Any]:
+    return {"did": did, "error": error, "no_feedback": no_feedback, "not_judged": not_judged}
 
 
 class _Grader:
@@ -117,15 +120,19 @@ class _Grader:
         )
         if task.arrival is None and (needs_grade or needs_page):
             self._open_log()
+        lacking = None
         if needs_grade:
             try:
                 self._autograde()
             except StepError as error:
                 return _did("graded", str(error))
-            # The grade is recorded now, so that a failure to make the page does not lose it.
+            # The grade is recorded now, so that a failure to make the page does not lose it. If a
+            # question was not judged, the next run tries again.
+            lacking = self._not_judged()
+            key = "" if lacking else key
             ledger.put(student, key, "", task.run)
         did = "graded" if needs_grade or graded else "feedback" if needs_page else "nothing"
-        return _did(did, None, self._make_page(key) if needs_page else None)
+        return _did(did, None, self._make_page(key) if needs_page else None, lacking)
 
     def _make_page(self, key: str) -> str | None:
         """Make and record the feedback page; return why there is none, or None."""
@@ -167,24 +174,38 @@ class _Grader:
             target = Path(staging) / task.student / task.assignment
             expected = expected_files(self._folders, task.assignment)
             staged = apart(take_over, self._submitted, target, expected)
-            for note in (*staged["repairs"], *staged["flags"]):
+            self._repairs += staged["repairs"]
+            self._flags += staged["flags"]
+            for note in (*self._repairs, *self._flags):
                 _LOG.warning("%s", note)
             _attempt(lambda: self._convert(staging))
-        stored = json.loads(report.read_text())
-        failed = [flag for flag in stored["flags"] if flag.startswith("not-judged")]
-        for kind, earlier in (("repairs", self._repairs), ("flags", self._flags)):
-            notes = [*earlier, *staged[kind], *stored[kind]]
-            if (more := len(notes) - MOST_NOTES) > 0:
-                notes[MOST_NOTES - 1 :] = [f"and {more + 1} more"]
-            stored[kind] = notes
-        report.write_text(json.dumps(stored, indent=1))
-        if failed:
-            raise StepError("; ".join(failed))  # the next run tries again
+
+    def _not_judged(self) -> str | None:
+        """Return the questions that could not be judged and that no person has marked, or None."""
+        from nbgrader.api import Gradebook
+
+        from tcplab.grading.nbgrader_plugins import report_path
+
+        task, folders = self._task, self._folders
+        path = report_path(Path(folders.root), task.assignment, task.student)
+        notes = json.loads(path.read_text())["not_judged"]
+        if not notes:
+            return None
+        with Gradebook(folders.db_url, folders.course_id) as gradebook:
+            submission = gradebook.find_submission(task.assignment, task.student)
+            marked = {
+                grade.name
+                for notebook in submission.notebooks
+                for grade in notebook.grades
+                if grade.manual_score is not None
+            }
+        return "; ".join(note for note in notes if note.partition(":")[0] not in marked) or None
 
     def _convert(self, staging: str) -> None:
         from nbgrader.converters import Autograde
 
         config, folders = _configured(self._config, self._task)
+        config.SandboxedExecute.update(repairs=self._repairs, flags=self._flags)
         folders.submitted_directory = config.CourseDirectory.submitted_directory = staging
         Autograde(coursedir=folders, config=config, force=True, log=_LOG).start()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,13 +25,30 @@ from tcplab.grading.archive import Stored, named_in
 from tcplab.grading.checks import Verdict, choice, count, counts, number
 from tcplab.grading.sandbox import Limits, Outcome, Started
 from tcplab.lab import Host, Lab
-from tcplab.programs.compile import Built, compile_here, compile_program, was_killed
+from tcplab.programs.compile import Built, compile_here, compile_program
 from tcplab.programs.pair import LISTEN, Running, await_listener, tcp_states
 
 if TYPE_CHECKING:
     from tcplab.segments import Connection, SegmentArray
 
-_COMPILE_LIMITS: Final = Limits(wall_s=20, cpu_s=20, processes=32, output_bytes=8 << 20)
+_COMPILE_LIMITS: Final = Limits(wall_s=20, cpu_s=12, processes=64, output_bytes=64 << 20)
+_MOST_MESSAGE_BYTES: Final = 1 << 20
+#: Exit status of a compiler, or of a part of it, that SIGKILL has ended, in which case the source
+#: is not to blame. The status of clang's driver is that of a shell, or 254 if its linker crashed.
+_KILLED: Final = (128 + signal.SIGKILL, 254)
+#: Compile with "$@", and print the program. gcc's status does not tell how its parts ended, so they
+#: run in a shell that notes it. Messages are no proof, because #line imitates any.
+_COMPILE: Final = r"""
+part='sh,-c,"$0" "$@"; status=$?; [ $status != 137 ] || : >killed; exit $status'
+case "$(cc --version)" in
+*clang*) cc "$@" >&2 ;;
+*) cc -fmax-errors=50 -wrapper "$part" "$@" >&2 ;;
+esac
+status=$?
+[ ! -e killed ] || exit 137
+[ $status = 0 ] && exec cat compiled
+exit $status
+"""
 _RUN_LIMITS: Final = Limits(
     wall_s=30, cpu_s=30, memory_bytes=512 << 20, processes=16, output_bytes=1 << 20
 )
@@ -43,18 +61,21 @@ NOT_LISTENING: Final = "the server did not listen"
 
 def _compile_in_sandbox(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
     """Run the compiler in the sandbox; return the program (b"" if none) and the messages."""
-    script = '"$@" >&2 && cat compiled'
     with _folder(given) as folder:
         outcome = sandbox.run(
-            ["/bin/sh", "-c", script, "sh", "cc", *arguments, "-o", "compiled"],
+            ["/bin/sh", "-c", _COMPILE, "sh", *arguments, "-o", "compiled"],
             given=folder,
             limits=_COMPILE_LIMITS,
         )
-    if outcome.stopped_by or outcome.signal or outcome.dropped_bytes:
+    messages = outcome.errors[:_MOST_MESSAGE_BYTES].decode(errors="replace")
+    if outcome.stopped_by in ("wall", "watch") or outcome.was_killed:
         raise LabError(f"the compiler {outcome.how_it_ended()}")
-    messages = outcome.errors.decode(errors="replace")
-    if not outcome.ok and was_killed(messages):
-        raise LabError(f"the compiler was killed: {messages.splitlines()[0]}")
+    if outcome.exit_status in _KILLED:
+        raise LabError("the compiler was killed; is there enough memory?")
+    if len(outcome.output) == _COMPILE_LIMITS.output_bytes:
+        return b"", f"the program has more than {_COMPILE_LIMITS.output_bytes >> 20} MiB"
+    if outcome.stopped_by:
+        return b"", f"the compiler {outcome.how_it_ended()}\n{messages}"
     return (outcome.output if outcome.ok else b""), messages
 
 
@@ -207,7 +228,10 @@ class Submission:
                 raise LabError(f"{built.name} was ended by SIGKILL; is there enough memory?")
 
     def lab(self, **parameters: Any) -> Lab:
-        """Return a laboratory with these parameters; checks with equal parameters share it."""
+        """Return a laboratory for the grader's own packets; checks with equal parameters share it.
+
+        A program gets a new laboratory for each run (see :meth:`run_in_lab`).
+        """
         key = json.dumps(parameters, sort_keys=True)
         if key not in self._labs:
             self._labs[key] = self._stack.enter_context(Lab(**parameters))
@@ -228,6 +252,9 @@ class Submission:
     ) -> LabRun:
         """Run the learner's program on one host, and a program of the course on the other.
 
+        Each run has new hosts, so that no port in TIME_WAIT, process or metric of an earlier run is
+        left.
+
         Args:
             arguments: the learner's arguments, in which "{port}" is replaced by the server's port.
             peer: the course's program and its options. A server must print its port (--json). For a
@@ -237,25 +264,26 @@ class Submission:
             connections: number of connections that are allowed. If there may be several, the
                 segments of all are returned.
         """
-        network = self.lab(**(lab or {}))
         start = partial(self.start, built, files=files, limits=limits)
-        with (
-            network.client.capture() as client_capture,
-            network.server.capture() as server_capture,
-        ):
-            if role == "client":
-                ends, port = _as_client(start, network, arguments, peer)
-            else:
-                ends = _as_server(start, network, arguments, peer, port)
-        with client_capture, server_capture:
-            if drops := (client_capture.drops or 0) + (server_capture.drops or 0):
-                raise LabError(f"the recorders lost {drops} packets; grade again")
-            first, others = _connections(server_capture.segments, port)
-            if (more := others - (connections - 1)) > 0:
-                self.flags.append(f"other-connections: {built.name} made {more} more than allowed")
-            shown = first if connections == 1 else None
-            seen = [_of(recorded.segments, shown) for recorded in (client_capture, server_capture)]
-            return LabRun(*ends, *seen)
+        with Lab(**(lab or {})) as network:
+            with (
+                network.client.capture() as client_capture,
+                network.server.capture() as server_capture,
+            ):
+                if role == "client":
+                    ends, port = _as_client(start, network, arguments, peer)
+                else:
+                    ends = _as_server(start, network, arguments, peer, port)
+            with client_capture, server_capture:
+                if drops := (client_capture.drops or 0) + (server_capture.drops or 0):
+                    raise LabError(f"the recorders lost {drops} packets; grade again")
+                first, others = _connections(server_capture.segments, port)
+                if (more := others - (connections - 1)) > 0:
+                    note = f"other-connections: {built.name} made {more} more than allowed"
+                    self.flags.append(note)
+                shown = first if connections == 1 else None
+                recorded = (client_capture, server_capture)
+                return LabRun(*ends, *(_of(capture.segments, shown) for capture in recorded))
 
 
 _Start = Callable[..., AbstractContextManager[Started]]

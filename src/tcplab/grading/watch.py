@@ -150,6 +150,8 @@ class _Watcher:
             # This result replaces a failure of the student's earlier submission.
             self.watched.batch.failed.pop(student, None)
             self.watched.batch.no_feedback.pop(student, None)
+            if not result["not_judged"]:
+                self.watched.batch.not_judged.pop(student, None)
         self._tell(f"{datetime.now():%H:%M:%S} {one_line(student)}: {outcome}")
 
     def _write_report_when_idle(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import tempfile
@@ -18,13 +17,6 @@ from tcplab.errors import LabError
 from tcplab.programs.sources import shared_sources
 
 FLAGS: Final = ("-std=gnu17", "-O2", "-Wall", "-Wextra")
-#: The message of a compiler driver (gcc, clang) when one of its programs is killed. A line of the
-#: source cannot imitate it, because a message about the source begins with the source's name.
-_KILLED: Final = re.compile(
-    r"^\S*(?:cc|gcc\S*|clang\S*|collect2): (?:fatal |internal compiler )?error: .*"
-    r"(?:signal terminated program|terminated with signal|due to signal|execute command)",
-    re.MULTILINE,
-)
 #: Limits on the compiler messages that a learner sees.
 MAX_LINES: Final = 20
 MAX_LINE: Final = 200
@@ -47,11 +39,6 @@ class Built:
         lines = self.messages.splitlines()
         errors = [line for line in lines if "error" in line or "undefined reference" in line]
         return (errors or lines)[0]
-
-
-def was_killed(messages: str) -> bool:
-    """Return whether a signal ended the compiler. The source is then not to blame."""
-    return _KILLED.search(messages) is not None
 
 
 def compile_here(arguments: Sequence[str], given: Mapping[str, bytes]) -> tuple[bytes, str]:
@@ -85,7 +72,11 @@ def compile_program(
         given |= headers | {"shared.o": _shared_object(compiler)}
         inputs.append("shared.o")
     binary, messages = compiler([*FLAGS, *flags, *inputs, "-lm", "-pthread"], given)
-    lines = messages.replace("program.c", name).strip().splitlines()
+    lines = [
+        line
+        for line in messages.replace("program.c", name).strip().splitlines()
+        if not line.startswith(("In file included from", "                 from"))
+    ]
     shown = "\n".join(line[:MAX_LINE] for line in lines[:MAX_LINES])
     if not binary.startswith(b"\x7fELF"):
         return Built(name, None, shown or "the compiler printed nothing")

@@ -95,6 +95,9 @@ def test_assignment_files_come_first(submission: Path, monkeypatch: pytest.Monke
         "ada_total.c",
         "total - Copy.c",
         "total.c.txt",
+        "total_v2.c",
+        "total-solution.cpp",
+        "total.c.c",
         "a/total.c",
     ],
 )
@@ -106,18 +109,60 @@ def test_file_under_another_name_is_found(name: str, submission: Path) -> None:
     assert repairs == [f"wrong-file-name: '{name}'"]
 
 
-@pytest.mark.parametrize("name", ["subtotal.c", "total.h", "total.cpp", "totality.c", "c"])
+@pytest.mark.parametrize("name", ["subtotal.c", "total.h", "totality.c", "c"])
 def test_other_file_name_is_not_taken_for_the_source(name: str, submission: Path) -> None:
     (submission / "total.c").rename(submission / name)
     assert staged(submission) == ({"tiny.ipynb", name}, [], [])
 
 
-def test_file_named_like_a_folder_that_was_handed_out(submission: Path, tmp_path: Path) -> None:
-    (tmp_path / "released" / "captures").mkdir(parents=True)
-    (submission / "captures").write_text("mine")
+@pytest.mark.parametrize(
+    ("given", "copy"),
+    [
+        ("data", "data-file"),  # a released folder
+        ("captures", "captures-file"),  # a folder that the first cell makes
+        ("tiny.html", "tiny.html-file"),  # the page, or the learner's export of the notebook
+        ("tiny.html/a", "tiny.html-folder/a"),
+        ("cell-3.json", "cell-3.json-file"),  # a part of the page
+        ("captures/17.pcapng/a", "captures/17.pcapng-folder/a"),
+    ],
+)
+def test_file_named_like_one_that_grading_makes(
+    given: str, copy: str, submission: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "released" / "data").mkdir(parents=True)
+    (submission / given).parent.mkdir(parents=True, exist_ok=True)
+    (submission / given).write_text("mine")
     done = stage(submission, tmp_path / "staged", Expected("tiny.ipynb", [], tmp_path / "released"))
-    assert (tmp_path / "staged" / "captures-file").read_text() == "mine"
-    assert done.repairs == ["name-clash: 'captures'"]
+    assert (tmp_path / "staged" / copy).read_text() == "mine"
+    assert done.repairs == [f"name-clash: '{given}'"]
+
+
+@pytest.mark.parametrize(
+    ("files", "own", "repairs"),
+    [
+        ({"main.c": "b"}, "b", ["wrong-file-name: 'main.c'"]),
+        (
+            {"main.c": "b", "old.c": "c"},
+            "a",
+            ["not-looked-at: 'main.c', 'old.c'; total.c as handed out"],
+        ),
+        ({"total.c": "d", "main.c": "b"}, "d", []),
+        ({"main.c": " "}, "a", []),
+    ],
+)
+def test_program_under_a_name_of_its_own_is_taken_if_it_is_the_only_one(
+    files: dict[str, str], own: str, repairs: list[str], submission: Path, tmp_path: Path
+) -> None:
+    released = tmp_path / "released"
+    released.mkdir()
+    for name, text in ({"total.c": "a"} | files).items():
+        (submission / name).write_text(text)
+    (released / "total.c").write_text("a")
+    target = tmp_path / "staged"
+    assert (
+        stage(submission, target, Expected("tiny.ipynb", ["total.c"], released)).repairs == repairs
+    )
+    assert (target / "total.c").read_text() == own
 
 
 def test_byte_code_and_checkpoints_do_not_change_the_digest(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ from tests.support.grading.damaged import before, changed, set_source
 from tests.support.grading.fixtures import Tiny, judge_submission
 
 from tcplab.errors import LabError
-from tcplab.grading import judging
-from tcplab.grading.sandbox import Limits
+from tcplab.grading import judging, submission
 from tcplab.grading.submission import Submission
 
 
@@ -33,15 +33,11 @@ def test_program_has_no_more_time_than_its_submission(
     ("what", "value", "reason"),
     [
         ("sandbox._environment", lambda _extra: {"PATH": "/nowhere"}, "no C program can be built"),
+        ("submission._COMPILE", "kill -9 $$", "the compiler was ended by SIGKILL"),
         (
-            "submission._COMPILE_LIMITS",
-            Limits(memory_bytes=1 << 20),
-            "the compiler used more memory than allowed",
-        ),
-        (
-            "submission._COMPILE_LIMITS",
-            Limits(file_bytes=1024),
-            "the compiler was killed: .*error: .*signal",
+            "submission._COMPILE",
+            submission._COMPILE.replace('"$0" "$@"', "timeout -s KILL 0.01 sleep 1"),
+            "the compiler was killed; is there enough memory",
         ),
     ],
 )
@@ -56,6 +52,27 @@ def test_program_that_this_machine_cannot_build_is_not_judged(
     monkeypatch.undo()
     with Submission("ada", {}, {}, {"total.c": b"int main(void) { return 0 }"}) as work:
         assert work.compile("total.c").binary is None
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ('#line 1 "gcc: fatal error: Killed signal terminated program cc1"\nint x = ;', "Killed"),
+        (f"int x = {'(' * 400_000}1;", "terminated program|Segmentation|nesting"),
+        (
+            "char page[65 << 20] = {1};\nint main(void) { return page[0]; }",
+            "File size limit|64 MiB",
+        ),
+        ("#include __FILE__\n#include __FILE__\n", "nested"),
+        ("char page[16 << 20] = {1};\nint main(void) { return page[0]; }", ""),
+    ],
+    ids=["forged", "parentheses", "too-large", "itself-twice", "large"],
+)
+def test_source_that_the_compiler_cannot_bear_does_not_compile(source: str, message: str) -> None:
+    with Submission("ada", {}, {}, {"total.c": source.encode()}) as work:
+        built = work.compile("total.c")
+    assert (built.binary is None) == bool(message)
+    assert re.search(message, built.messages), built.messages
 
 
 def test_program_that_the_kernel_kills_is_not_judged(tiny: Tiny, tmp_path: Path) -> None:

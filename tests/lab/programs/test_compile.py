@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tcplab.errors import LabError
-from tcplab.programs.compile import compile_here, compile_program, was_killed
+from tcplab.programs.compile import compile_here, compile_program
 
 HELLO = b'#include <stdio.h>\r\nint main(void) { puts("hello"); return 0; }\r\n'
 WITH_HEADER = b'#include "net.h"\nint main(void) { return clock_ns(0) > 0 ? 0 : 1; }\n'
@@ -59,14 +59,3 @@ def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-cc -m64")
     with pytest.raises(LabError, match="cc is not installed: apt install gcc libc6-dev"):
         compile_program("hello.c", HELLO)
-
-
-def test_killed_compiler_is_not_taken_for_an_error_in_the_source() -> None:
-    assert was_killed("cc: fatal error: Killed signal terminated program cc1\nterminated.\n")
-    assert was_killed("note\ncollect2: fatal error: ld terminated with signal 9 [Killed]\n")
-    source = (
-        b"#error \\\ncc: fatal error: Killed signal terminated program cc1\nint main(void) {}\n"
-    )
-    built = compile_program("sly.c", source)
-    assert built.binary is None
-    assert not was_killed(built.messages)

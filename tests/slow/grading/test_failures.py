@@ -74,19 +74,20 @@ get_config().Autograde.pre_convert_hook = hook
 """
 
 
-def test_student_has_no_grade_while_the_compiler_is_missing(
+def test_other_questions_are_paid_while_the_compiler_is_missing(
     tiny: Tiny, course: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.hand_in(course / "submitted" / "ada")
     config = course / "nbgrader_config.py"
     working = config.read_text()
     config.write_text(working + LOSES_THE_COMPILER)
-    reason = "not-judged: q3: no C program can be built in the sandbox"
+    reason = "not judged: q3: no C program can be built in the sandbox"
     for _ in range(2):
-        assert main(["grade", "tiny", "--course", str(course)]) == 1
-        assert f"tcplab: ada: no grade: {reason}" in capsys.readouterr().err
+        assert main(["grade", "tiny", "--course", str(course)]) == 3
+        assert f"tcplab: ada: {reason}" in capsys.readouterr().err
     assert reason in (course / "reports" / "tiny" / "index.html").read_text()
-    assert "ada" not in (course / "reports" / "tiny" / "moodle.csv").read_text()
+    assert "ada,3" in (course / "reports" / "tiny" / "moodle.csv").read_text()
+    assert (course / "feedback" / "ada" / "tiny" / "tiny.html").is_file()
     config.write_text(working)
     assert main(["grade", "tiny", "--course", str(course)]) == 0
     assert "ada,5" in (course / "reports" / "tiny" / "moodle.csv").read_text()

@@ -307,6 +307,15 @@ DAMAGES: Final[dict[str, Damage]] = {
     "broken-cells-among-good-ones": Damage(changed(bad_types), repairs=("broken-cell",)),
     # ---- the file ----
     "wrong-file-name": Damage(rename("tiny (1).ipynb"), repairs=("wrong-file-name",)),
+    "exported-as-html": Damage(
+        lambda folder: (folder / "tiny.html").write_text("<p>mine</p>"), repairs=("name-clash",)
+    ),
+    "file-named-captures": Damage(
+        lambda folder: (folder / "captures").write_text("mine"), repairs=("name-clash",)
+    ),
+    "program-with-a-name-of-its-own": Damage(
+        lambda folder: (folder / "total.c").rename(folder / "main.c"), repairs=("wrong-file-name",)
+    ),
     "notebook-in-a-folder-below": Damage(
         rename("tiny-ada/Untitled.ipynb"), repairs=("wrong-file-name",)
     ),
@@ -392,6 +401,13 @@ DAMAGES: Final[dict[str, Damage]] = {
         changed(before("q2-text", "import os\nos._exit(1)")), flags=("process-ended",)
     ),
     "answer-is-text": Damage(changed(set_source("q1-answer", 'q1_sum = "400"')), score=3.0),
+    "answer-is-a-fraction": Damage(
+        changed(
+            set_source(
+                "q1-answer", 'import fractions\nq1_sum = fractions.Fraction(n["a"] + n["b"])'
+            )
+        )
+    ),
     "answer-is-numpy": Damage(
         changed(set_source("q1-answer", 'import numpy\nq1_sum = numpy.int64(n["a"] + n["b"])'))
     ),
