@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import socket
 import struct
 from collections.abc import Sequence
@@ -49,6 +48,8 @@ def open_packet_socket(
     On the real machine's loopback, it keeps only packets to and from the network's server. With
     SOCK_DGRAM, packets have no link header.
     """
+    import fcntl
+
     opened = host.socket(socket.AF_PACKET, kind, 0)
     request = struct.pack("16s24x", interface.encode())
     try:

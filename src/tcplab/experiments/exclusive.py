@@ -7,7 +7,6 @@ The directory belongs to the administrator; see deploy/jupyterhub.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -25,6 +24,8 @@ def exclusive(waiting: Callable[[], object]) -> Iterator[None]:
     Do nothing without TCPLAB_INSTRUMENT, or if this thread already holds the lock. Call `waiting`
     once if the lock is busy.
     """
+    import fcntl
+
     directory = os.environ.get("TCPLAB_INSTRUMENT")
     if not directory or getattr(_mine, "holds", False):
         yield

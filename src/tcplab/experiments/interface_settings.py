@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import socket
 import struct
 from collections.abc import Callable
@@ -60,6 +59,8 @@ def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None
 
 def set_mtu(host: Host, mtu_bytes: int) -> None:
     """Set the MTU of the host's interface, as `ip link set dev INTERFACE mtu MTU` does."""
+    import fcntl
+
     most = _MAX_LO_MTU if host.interface == "lo" else MAX_MTU
     checks.whole("mtu_bytes", mtu_bytes, _MIN_MTU, most, unit=f" on {host.interface}")
     request = struct.pack("16si12x", host.interface.encode(), mtu_bytes)

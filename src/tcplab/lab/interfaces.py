@@ -8,7 +8,6 @@ thread is needed. (A notebook already runs an event loop.)
 from __future__ import annotations
 
 import errno
-import fcntl
 import itertools
 import os
 import socket
@@ -167,6 +166,8 @@ class Interfaces:
 
     def index(self, name: str) -> int:
         """Return the index of an interface."""
+        import fcntl
+
         query = struct.pack("16si20x", name.encode(), 0)
         number: int = struct.unpack("16si20x", fcntl.ioctl(self._device, _SIOCGIFINDEX, query))[1]
         return number

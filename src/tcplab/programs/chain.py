@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcplab.errors import LabError
 from tcplab.lab import Host
 from tcplab.programs.logs import File
 from tcplab.programs.pair import TIMEOUT_S, AnyNetwork, await_listener, held_port
+
+if TYPE_CHECKING:
+    import resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ def pipe_chain(
     "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``. The rate is that of
     ``bytes_expected``, which the first command reads from ``source`` or produces.
     """
+    import resource
+
     started: list[_Stage] = []
     with Path(source or os.devnull).open("rb") as first, held_port(network.server) as port:
         values = {"{port}": str(port), "{host}": network.server.address}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import venv
 from importlib.metadata import distribution
 from pathlib import Path
@@ -70,3 +71,17 @@ def test_a_missing_extra_is_one_line(core: Path, arguments: list[str], extra: st
     assert ran.stdout == ""
     (line,) = ran.stderr.splitlines()
     assert line.endswith(f" is not installed: pip install 'tcplab[{extra}]'")
+
+
+def test_recordings_are_shown_where_unix_modules_are_missing() -> None:
+    """JupyterLite's Python has no fcntl, termios or resource, and can make no laboratory."""
+    script = """
+import os, sys
+for name in ("fcntl", "grp", "pwd", "pyroute2", "resource", "termios"):
+    sys.modules[name] = None
+os.environ["TCPLAB_MODE"] = "recorded"
+from tcplab import experiments, figures, segments, widgets
+print(experiments.table(experiments.every()["small-writes"].measure()))
+"""
+    ran = completed([sys.executable, "-c", script])
+    assert "no_delay" in ran.stdout, ran.stderr
