@@ -139,10 +139,11 @@ lock: setup-dev ## pin the dependencies of pyproject.toml in locks/
 	$(LOCK) --group zig -o locks/requirements-zig.lock >/dev/null
 	$(LOCK) --group build --constraint locks/requirements-dev.lock -o locks/requirements-build.lock >/dev/null
 
-address: ## write the repository's address into the package's metadata and CITATION.cff: make address URL=https://…
+address: ## write the repository's address into README, guides, package and CITATION.cff: make address URL=https://…
 	@[[ "$(URL)" == https://* ]] || { echo 'make: the address is missing: make address URL=https://…' >&2; exit 2; }
 	@sed -i -e '/^\[project.urls\]$$/,/^$$/d' \
 		-e 's|^\[project.scripts\]$$|[project.urls]\nHomepage = "$(URL)"\nIssues = "$(URL)/issues"\n\n&|' pyproject.toml
+	@sed -i -E 's|git clone [^ ]+ tcplab|git clone $(URL) tcplab|' README.md $(wildcard docs/lecturers-card.md)
 	@sed -i -e '/^\(repository-code\|url\):/d' -e '$$a repository-code: "$(URL)"' CITATION.cff
 
 clean: ## remove .venv, caches and everything that was built; keep your notebooks and predictions

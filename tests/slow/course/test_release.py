@@ -118,6 +118,7 @@ def test_make_in_the_student_bundle(built: dict[str, Path], tmp_path: Path) -> N
     project = tomllib.loads((bundle / "pyproject.toml").read_text())["project"]
     assert project["urls"] == {"Homepage": url, "Issues": f"{url}/issues"}
     assert f'\nrepository-code: "{url}"\n' in (bundle / "CITATION.cff").read_text()
+    assert f"git clone {url} tcplab" in (bundle / "README.md").read_text()
 
 
 def test_instructor_bundle_has_every_tracked_file(built: dict[str, Path]) -> None:
