@@ -51,6 +51,21 @@ c.JupyterHub.active_server_limit = 300
 c.Spawner.start_timeout = 300
 c.Spawner.http_timeout = 300
 
+# End a server that has not been used for three hours, since each takes about 0.4 GB.
+c.JupyterHub.services = [
+    {
+        "name": "idle-culler",
+        "command": [sys.executable, "-m", "jupyterhub_idle_culler", "--timeout=10800"],
+    }
+]
+c.JupyterHub.load_roles = [
+    {
+        "name": "idle-culler",
+        "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
+        "services": ["idle-culler"],
+    }
+]
+
 c.Spawner.cmd = [str(HERE / "start-server")]
 c.Spawner.notebook_dir = "~/tcplab"
 c.Spawner.default_url = "/lab/tree/start.ipynb"

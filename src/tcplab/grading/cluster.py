@@ -183,7 +183,7 @@ class _Cluster(Generic[T]):
             from distributed import Client
         except ImportError:
             raise ParameterError(
-                "--scheduler needs Dask's distributed: pip install 'tcplab[cluster]'"
+                "--scheduler needs Dask's distributed: .venv/bin/pip install -e '.[cluster]'"
             ) from None
         # Silence Dask's loggers, because this module reports the state of the connection. This has
         # no effect before Dask has been imported.
