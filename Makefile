@@ -31,7 +31,7 @@ C_FILES := $(shell find src bench lessons/c -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/* tests/fuzz/run) $(wildcard web/init)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
-	address bench exercises test-all fuzz recordings claims book web pictures print release test-class test-course test-hub test-verdicts
+	address bench exercises test-all fuzz recordings claims book web pictures print reference release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -122,8 +122,11 @@ pictures: setup-dev ## renew the README's screenshots of timeline and demo; need
 print: setup ## make a printable class hand-out and a worksheet per lesson in dist/print
 	tools/make-print
 
+reference: setup-dev ## write docs/reference.md from the help texts and docstrings
+	tools/make-reference
+
 release: setup-dev ## build bundles, wheel, sdist and the book in dist/
-	tools/make-release
+	tools/make-release $(ARGS)
 
 format: setup-dev ## format Python, C and notebooks
 	ruff check --fix-only --quiet

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -180,3 +181,23 @@ def test_page_of_kernels_is_made_from_what_was_measured() -> None:
 )
 def test_results_that_differ_are_shown(rule: str, results: tuple[str, ...], shown: str) -> None:
     assert kernels.agreed(rule, results) == shown
+
+
+def test_each_guide_is_listed_for_its_reader() -> None:
+    listed = re.findall(r"\(([\w-]+\.md)\)", (ROOT / "docs/README.md").read_text())
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert sorted(listed) == sorted(pages)
+
+
+def test_the_reference_has_each_option() -> None:
+    """If this fails: make reference."""
+    sections = (ROOT / "docs/reference.md").read_text().split("\n### ")
+    text = {section.partition("\n")[0]: section for section in sections}
+    made = runpy.run_path(str(ROOT / "tools/make-reference"))
+    for name, parser in each(made["commands"]().items()):
+        for action in parser._actions:
+            for option in action.option_strings:
+                assert option in text[f"tcplab {name}"], (name, option)
+            assert " ".join((action.help or "").split()) in " ".join(text[f"tcplab {name}"].split())
+    for name in each(made["names"]()):
+        assert name in text
