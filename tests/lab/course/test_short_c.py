@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
-from tests.support.short_c import CHECKS, assert_judged_as_expected, first_two
+from tests.support.short_c import CHANGES, Change, assert_judged_as_expected, few
 from tests.support.timeline.made_up import ack, capture, data, handshake
 
 from tcplab import Lab
@@ -22,7 +22,7 @@ PROGRAMS = sorted((ROOT / "lessons/c").glob("*.c"))
 
 
 def test_each_program_has_a_check_and_compiles_without_a_warning() -> None:
-    assert [path.stem for path in PROGRAMS] == sorted(short_c.CASES) == sorted(CHECKS)
+    assert [path.stem for path in PROGRAMS] == sorted(short_c.CASES)
     for path in each(PROGRAMS):
         text = path.read_text()
         assert len(text.splitlines()) <= 50
@@ -82,15 +82,30 @@ def test_sack_after_the_retransmission_is_too_late(reported_ms: float, passed: b
     rows = [*handshake(), *(data(0, 1000 * number, 1000) for number in range(8))]
     rows += [data(290, 7000, 1000, is_retransmission=True), ack(reported_ms, 7000, sack_blocks=1)]
     stream = b"".join(1000 * letter.encode() for letter in "abcdefgh")
-    complaint = short_c.CASES["loss"].complaint(
-        Ran([], "receipt after 1 ms", capture(rows), stream)
-    )
-    assert (not complaint) is passed
+    ran = Ran([], "receipt after 1 ms", capture(rows), stream)
+    assert (not complaint("loss", "reported", ran)) is passed
 
 
 def test_bytes_that_the_receiver_did_not_acknowledge_are_reported() -> None:
-    ran = Ran([], "", capture([*handshake(), data(0, 0, 1000), ack(40, 900)]), bytes(1000))
-    assert "did not take all bytes" in short_c.CASES["buffers"].complaint(ran)
+    rows = [*handshake(), data(0, 0, 1000), ack(40, 900)]
+    ran = Ran([], "", capture(rows), bytes(2100), arguments=["100", "2000"])
+    assert "acknowledged 900 of 2,100" in complaint("path-mtu", "same-bytes", ran)
+
+
+def complaint(slug: str, fact_id: str, ran: Ran) -> str:
+    facts = {fact.id: fact for fact in short_c.CASES[slug].facts}
+    return facts[fact_id].rule(ran)
+
+
+def test_each_exercise_has_facts_wrong_programs_of_different_kinds_and_right_ones() -> None:
+    for slug, case in each(list(short_c.CASES.items())):
+        ids = [fact.id for fact in case.facts]
+        failing = {fact_id for change in CHANGES[slug] for fact_id in change.fails.split("|")}
+        wrong = [change for change in CHANGES[slug] if change.fails != "PASS"]
+        assert len(wrong) >= 6, slug
+        assert len(CHANGES[slug]) - len(wrong) >= 3, slug
+        assert set(ids) <= failing <= {*ids, "PASS", "runs"}, slug
+        assert all(fact.says[0].isupper() and fact.says[-1] != "." for fact in case.facts)
 
 
 @pytest.mark.needs_lab
@@ -103,7 +118,7 @@ def test_both_inputs_of_pipes_are_read_and_counted() -> None:
         assert "wchar: 1000000" in ran.output
     assert 1_000_000 <= piped.entered_bytes < 1_100_000
     uncounted = replace(piped, entered_bytes=-1)
-    assert "does not count here" in short_c.CASES["pipes"].complaint(uncounted)
+    assert "does not count here" in complaint("pipes", "nothing-copied", uncounted)
     assert piped.commands[1].startswith("client$ cat FILE | ./pipes ")
     assert direct.commands[1].endswith(" < FILE")
 
@@ -144,8 +159,6 @@ def test_programs_that_run_together_have_arguments_each_and_share_a_line() -> No
 
 
 @pytest.mark.needs_lab
-@pytest.mark.parametrize(("slug", "name"), first_two())
-def test_program_fails_as_shipped_and_passes_when_fixed(
-    slug: str, name: str, tmp_path: Path
-) -> None:
-    assert_judged_as_expected(slug, name, tmp_path)
+@pytest.mark.parametrize("change", few(), ids=str)
+def test_program_fails_as_shipped_and_passes_when_fixed(change: Change, tmp_path: Path) -> None:
+    assert_judged_as_expected(change, tmp_path)

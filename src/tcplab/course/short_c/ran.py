@@ -9,6 +9,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from tcplab.programs.calls import CallLog, SocketCalls
 from tcplab.segments import SegmentArray
 
 
@@ -22,17 +23,61 @@ class Ran:
     #: all bytes that the client sent; empty if offload made packets too long to record completely,
     #: or if programs ran together
     stream: bytes
+    arguments: Sequence[str] = ()  #: the program's arguments after address and port
+    ended_ns: int = 0  #: time at which the program had ended, on the clock of the segments
     file: bytes = b""  #: content of the file that the client was given
-    calls: int = 0  #: number of the client's reads, writes and similar calls; 0 if not counted
+    log: CallLog | None = None  #: the client's calls, or None if they were not recorded
     #: bytes that read() copied into the client if its input is a pipe, otherwise 0; -1 if the
     #: kernel does not count them
     entered_bytes: int = 0
-    beside: Ran | None = None  #: the run of the original on a second client at the same time
+    datagrams: Sequence[bytes] = ()  #: what the receiver got, if the peer is a UDP socket
+    rival: Ran | None = None  #: the run of the original on a second client at the same time
+    original: Ran | None = None  #: the run of the original just before, if a check compares
+
+    @property
+    def calls(self) -> int:
+        """Number of the client's reads, writes and similar calls; 0 if not recorded."""
+        return self.log.calls if self.log else 0
+
+    @property
+    def sockets(self) -> Sequence[SocketCalls]:
+        """The recorded calls of each connection."""
+        return self.log.sockets if self.log else ()
 
     @property
     def sizes(self) -> list[int]:
         """Payload sizes of the client's data segments, in order, without retransmissions."""
         return list(self.segments.data("client", retransmissions=False)["payload_bytes"].tolist())
+
+    @property
+    def acknowledged(self) -> int:
+        """Number of the client's bytes that the server has acknowledged."""
+        acked = int(self.segments["ack"][self.segments.from_server].max(initial=1))
+        fins = self.segments[self.segments.from_client & self.segments.is_fin]
+        # The FIN counts like a byte.
+        has_end = acked > int((fins["seq"] + fins["payload_bytes"]).min(initial=2**62))
+        return acked - 1 - has_end
+
+    @property
+    def first_ns(self) -> int:
+        """Time of the first data segment of the client, or 0."""
+        return int(self.segments.data("client")["time_ns"].min(initial=2**62)) % 2**62
+
+    @property
+    def span_ms(self) -> float:
+        """Time from the first data segment of the client to the last ACK of new data."""
+        acks = self.segments[self.segments.from_server]
+        if not len(acks):
+            return 0.0
+        return (int(acks["time_ns"][int(np.argmax(acks["ack"]))]) - self.first_ns) / 1e6
+
+    @property
+    def gaps_ms(self) -> list[float]:
+        """Time from each answer of the server to the client's next data."""
+        rows = self.segments.data(retransmissions=False)
+        mine, times = rows.from_client, rows["time_ns"].astype(np.int64)
+        gaps_ms = np.diff(times)[mine[1:] & ~mine[:-1]] / 1e6
+        return [float(gap) for gap in gaps_ms]
 
     @property
     def bursts(self) -> list[list[int]]:
@@ -45,12 +90,22 @@ class Ran:
     @property
     def in_flight(self) -> list[int]:
         """Bytes in flight just after each data segment of the client left."""
-        rows = self.segments
-        mine = rows.from_client & rows.carries_data
-        ends = np.where(mine, rows["seq"] + rows["payload_bytes"], 1)
-        acks = np.where(rows.from_server, rows["ack"], 1)
-        unacknowledged = np.maximum.accumulate(ends) - np.maximum.accumulate(acks)
-        return list(unacknowledged[mine].tolist())
+        mine = self.segments.from_client & self.segments.carries_data
+        acks = np.where(self.segments.from_server, self.segments["ack"], 1)
+        return list((self._left - np.maximum.accumulate(acks) + 1)[mine].tolist())
+
+    @property
+    def left_at_each_reply(self) -> list[int]:
+        """Number of bytes that had left the client when each data segment of the server came."""
+        replies = self.segments.from_server & self.segments.carries_data
+        return list(self._left[replies].tolist())
+
+    @property
+    def _left(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Number of bytes that had left the client at each segment."""
+        mine = self.segments.from_client & self.segments.carries_data
+        ends = np.where(mine, self.segments["seq"] + self.segments["payload_bytes"], 1)
+        return np.maximum.accumulate(ends).astype(np.int64) - 1
 
     def __str__(self) -> str:
         return "\n".join([*self.commands, self.output])

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import subprocess
 import sys
 import termios
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
 from tcplab.capture import Capture
-from tcplab.course.short_c.judges import CASES
+from tcplab.course.short_c.cases import CASES
 from tcplab.course.short_c.ran import Ran
 from tcplab.course.short_c.sources import original, path_of
 from tcplab.errors import LabError
@@ -24,7 +25,6 @@ from tcplab.experiments.files import file_of
 from tcplab.lab import Lab, Network
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs.calls import read_calls
-from tcplab.programs.chain import program_under
 from tcplab.programs.pair import Running, await_end, await_listener
 
 TIMEOUT_S: Final = 20.0
@@ -41,7 +41,7 @@ def run(
     slug: str,
     *arguments: str,
     source: Path | None = None,
-    file_mb: int = 0,
+    file_mb: float = 0,
     count_calls: bool = False,
     stdin: str = "",
     server: Sequence[str] = (),
@@ -51,14 +51,15 @@ def run(
     Args:
         *arguments: the program's arguments after address and port.
         source: C file to run instead of the learner's copy or the original.
-        file_mb: size in MB of a file of random bytes, or 0 for none. Its path is the last argument
-            unless `stdin` is given.
-        count_calls: count the client's system calls, which makes each of them slower.
+        file_mb: size in 10^6 bytes of a file of random bytes, or 0 for none. Its path is the last
+            argument unless `stdin` is given.
+        count_calls: record the client's system calls, which makes each of them slower.
         stdin: "FILE" for that file, a command to pipe from, such as "cat FILE", or "" for no input.
         server: command of the program on the other host; by default that of the lesson's Case.
+            Without any command, a UDP socket of this process receives.
     """
     case = CASES[slug]
-    peer = [word.format(*arguments) for word in server or case.peer]
+    peer = [word.format(*arguments) for word in server or case.peer.split()]
     with temporary_folder() as folder:
         program = compile_source(source or path_of(slug), Path(folder))
         if case.listens:
@@ -71,27 +72,31 @@ def _run_client(
     program: Path,
     arguments: Sequence[str],
     peer: Sequence[str],
-    file_mb: int,
+    file_mb: float,
     count_calls: bool,
     stdin: str,
 ) -> Ran:
     server = [*peer, "--deadline=5", "--json", "--bind", network.server.address]
     log = program.parent / "log"
     with ExitStack() as stack:
-        file = stack.enter_context(file_of(file_mb * 1_000_000)) if file_mb else None
+        size = round(file_mb * 1_000_000)
+        file = stack.enter_context(file_of(size)) if size else None
         given = stack.enter_context(_Input(network, stdin, file))
         with (
             network.client.capture(snaplen=_KEPT_BYTES + 100) as capture,
-            Running(network.server, server) as listener,
+            Running(network.server, server) if peer else _receiver(network) as listener,
         ):
-            port = listener.port()
+            port = listener.port() if isinstance(listener, Running) else listener.getsockname()[1]
             words = [network.server.address, str(port), *arguments]
             recorder = ["calls", str(log), "--"] if count_calls else []
             last = [str(file)] if file and not stdin else []
             command = [*recorder, str(program), *words, *last]
             with Running(network.client, command, stdin=given.descriptor) as client:
-                given.supply(client.pid, program.name)
+                client.name = program.name
+                given.supply(client.pid)
                 output = client.output(TIMEOUT_S)
+                ended_ns = time.time_ns()
+            datagrams = [] if isinstance(listener, Running) else _datagrams(listener)
             await_end(network, port, _LAST_SEGMENTS_S)
         shown = [f"./{program.name}", *words, *(["FILE"] if last else [])]
         commands = (
@@ -102,10 +107,32 @@ def _run_client(
             commands,
             output,
             capture,
+            arguments=arguments,
+            ended_ns=ended_ns,
             file=file.read_bytes() if file else b"",
-            calls=read_calls(log).calls if count_calls else 0,
+            log=read_calls(log) if count_calls else None,
             entered_bytes=given.entered_bytes(),
+            datagrams=datagrams,
         )
+
+
+@contextmanager
+def _receiver(network: Network) -> Iterator[socket.socket]:
+    """Yield a UDP socket on the server with a large buffer."""
+    with network.server.socket(kind=socket.SOCK_DGRAM) as receiver:
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 23)
+        receiver.settimeout(_LAST_SEGMENTS_S)
+        receiver.bind((network.server.address, 0))
+        yield receiver
+
+
+def _datagrams(receiver: socket.socket) -> list[bytes]:
+    """Receive until nothing has come for a while."""
+    received: list[bytes] = []
+    with suppress(TimeoutError):
+        while True:
+            received.append(receiver.recv(1 << 16))
+    return received
 
 
 def _ran(commands: Sequence[str], output: str, recorded: Capture, **more: Any) -> Ran:
@@ -139,7 +166,7 @@ def _run_server(
         f"{network.server.name}$ ./{' '.join([program.name, *words])}",
         f"{network.client.name}$ {' '.join(client)}",
     )
-    return _ran(commands, output, capture)
+    return _ran(commands, output, capture, arguments=arguments)
 
 
 def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -> list[Ran]:
@@ -148,7 +175,7 @@ def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -
     A case holds a client's arguments after the address and the port, such as "reno 5". If the C
     file `source` is given, the first client runs it and the others run the original.
     """
-    server = [*CASES[slug].peer, f"--deadline={TIMEOUT_S:g}", "--json", "--bind"]
+    server = [*CASES[slug].peer.split(), f"--deadline={TIMEOUT_S:g}", "--json", "--bind"]
     with temporary_folder() as directory, ExitStack() as stack:
         mine, others = (Path(directory) / name for name in ("mine", "others"))
         mine.mkdir()
@@ -210,7 +237,7 @@ class _Input:
             return f"{self._stdin} | {command}"
         return f"{command} < FILE" if self._stdin else command
 
-    def supply(self, pid: int, name: str) -> None:
+    def supply(self, pid: int) -> None:
         """Start the command that writes to the pipe, if any, once the program has started."""
         if not self._ends:
             return
@@ -220,7 +247,7 @@ class _Input:
         writer = self._network.client.start(
             words, text=False, stdout=self._ends[1], stderr=subprocess.DEVNULL
         )
-        self._thread = threading.Thread(target=self._watch, args=(self._ends[1], writer, pid, name))
+        self._thread = threading.Thread(target=self._watch, args=(self._ends[1], writer, pid))
         self._thread.start()
 
     def entered_bytes(self) -> int:
@@ -229,25 +256,37 @@ class _Input:
             self._thread.join()
         return self._entered_bytes
 
-    def _watch(self, pipe: int, writer: subprocess.Popen[bytes], pid: int, name: str) -> None:
+    def _watch(self, pipe: int, writer: subprocess.Popen[bytes], pid: int) -> None:
         with writer:
             writer.wait()  # without a limit, because the writer ends when the program does
-        self._entered_bytes = _read_when_empty(pipe, pid, name)
+        self._entered_bytes = _read_when_empty(pipe, pid)
         os.close(pipe)
 
 
-def _read_when_empty(pipe: int, pid: int, name: str) -> int:
-    """Return rchar of proc(5) once the pipe is empty or the program has ended; -1 if unreadable."""
+def _read_when_empty(pipe: int, session: int) -> int:
+    """Return rchar of proc(5) of a session's processes once the pipe is empty; -1 if unreadable.
+
+    A process includes its children that have ended. If all have ended early, the last count holds.
+    """
     read_bytes = -1
     for _ in range(round(TIMEOUT_S / 0.01)):
         left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
-        try:
-            program = program_under(pid, name)
-            counts = Path(f"/proc/{program}/io").read_text().split()
-        except OSError:
-            return read_bytes  # the program has ended
-        read_bytes = int(counts[counts.index("rchar:") + 1])
+        counts = [_read_by(process, session) for process in Path("/proc").iterdir()]
+        if not any(counts):
+            break
+        read_bytes = max(read_bytes, sum(counts))
         if not left:
             break
         time.sleep(0.01)
     return read_bytes
+
+
+def _read_by(process: Path, session: int) -> int:
+    """Return rchar of a process of this session, or 0 for any other entry of /proc."""
+    try:
+        if not process.name.isdigit() or os.getsid(int(process.name)) != session:
+            return 0
+        words = (process / "io").read_text().split()
+        return int(words[words.index("rchar:") + 1])
+    except OSError:
+        return 0

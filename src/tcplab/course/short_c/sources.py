@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcplab.checks import choice
-from tcplab.course.short_c.judges import CASES
+from tcplab.course.short_c.cases import CASES
 from tcplab.programs.sources import course_folder
 
 if TYPE_CHECKING:
