@@ -87,6 +87,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if getattr(arguments, "figure", None):
         from tcplab import figures  # before the measurement, since an extra may be missing
 
+    if sys.stderr.isatty():  # not every experiment shows its progress
+        print(f"measuring {arguments.experiment.name} …", file=sys.stderr, flush=True)
     result = measured(arguments.experiment, arguments)
     origin = result.provenance
     # Ctrl-C ends a long experiment early; the exit status shows that the result is incomplete.
