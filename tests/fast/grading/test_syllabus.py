@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -24,31 +25,7 @@ EARLY = ("send-buffer", "loss", "sharing", "path-mtu", "pipes")
 
 
 #: What each question needs to know. Each section that it links to has to say one of these.
-TERMS = {
-    "the-lab": "q1 66 bytes; q2 whole client",
-    "small-writes": "q1 hold it until|two round trips; q2 66 bytes; q3 earlier .small;"
-    "q4 of 2 bytes; q5 time axis; q6 hold it|TCP_CORK; q7 Nagle|One write; q8 hold it; w1 Nagle",
-    "cork": "q1 header left alone; q2 calls/message|66 bytes; q3 three round trips; q4 piece;"
-    "q5 piece; q6 Nagle|timer; q7 TCP_NODELAY|cork around; q8 full segments|MSS; w1 error",
-    "buffers": "q1 window / RTT; q2 rmem_max; q3 field times|BDP; q4 largest window; q5 in flight;"
-    "q6 in flight; q7 before .listen|BDP; q8 window; w1 autotuning|Set no size; w2 spread|BDP",
-    "slow-start": "q1 cwnd|window / RTT; q2 halves the window; q3 √p; q4 report data behind a gap;"
-    "q5 repetition|time axis; q6 probe; q7 cwnd|one half; q8 SACK; w1 nothing comes|nstat",
-    "queues": "q1 in the queue|√n; q2 ¾|Jain; q3 Little; q4 carries it|in flight; q5 carries it;"
-    "q6 drops|CE|SACK; q7 LOWAT; q8 ECE; w1 same queue|CoDel|slowest",
-    "pipes": "q1 1538; q2 copies; q3 copies; q4 count; q5 zero window; q6 half-close; q7 clock;"
-    "q8 counts as one; w1 page cache|window",
-    "sendfile": "q1 slowest; q2 two calls; q3 header leaves alone; q4 segment; q5 time axis;"
-    "q6 hold it|zero|cork; q7 less than it was asked|MSG_MORE; q8 MSG_MORE|MSS; w1 work",
-    "segments": "q1 1460|988; q2 1538; q3 same data again; q4 1448; q5 sent before; q6 missing|DF;"
-    "q7 1200; q8 offered|10 segments; w1 ICMP",
-    "tcp-vs-udp": "q1 1538|66; q2 granted; q3 trip; q4 lost; q5 duplicate; q6 buffer|queue;"
-    "q7 reordered; q8 checksum; w1 trip|buffer",
-    "diagnosis": "q1 window / RTT|5/8; q2 window / RTT|1448; q3 per round trip;"
-    "q4 cause; q5 segments; q6 gap; q7 one write; q8 larger; q9 whole; q10 a gap; w1 fix",
-    "real-programs": "q1 unacknowledged|two round trips; q2 RTT; q3 nopush; q4 verdict|cause;"
-    "q5 gap; q6 half-close; q8 RST; w1 verdict|cause",
-}
+TERMS = tomllib.loads((ROOT / "tests/data/taught.toml").read_text())
 
 
 def sections(notebook: Path) -> dict[str, str]:
@@ -62,7 +39,7 @@ def sections(notebook: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
 def test_each_question_is_taught_before_its_problem_set(source: Path) -> None:
-    terms = dict(term.strip().split(" ", 1) for term in TERMS[source.name].split(";"))
+    terms = TERMS[source.name]
     for question, links in each(syllabus.taught(source).items()):
         assert links or (source.name, question) in NOT_TAUGHT, question
         for section in links:
