@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
@@ -145,10 +145,11 @@ def flights(segments: SegmentArray, rtt_ms: float, rate_mbit: float = 1000.0) ->
 Window = Literal["open", "default"]
 
 
-class Windowed(Variant):
+class Windowed(Variant, key=("window", "run")):
     """A transfer over a new connection, from its first segment to the ACK of its last."""
 
     window: Window = column("receive window at first")
+    run: int = column("run", "d")
     largest_bytes: int = column("largest (bytes)", ",d")  #: the largest window that was offered
     segments: tuple[int, ...] = column("segments per round trip", show=plus)
     took_ms: float = column("took (ms)", ".0f")
@@ -159,24 +160,27 @@ def measure_windows(
     data_bytes: Annotated[int, Between(1, 10_000_000, "bytes"), "data of one write"] = 724_000,
     rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 100.0,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 1000.0,
+    runs: Annotated[int, Between(1, 20), "runs with the default window"] = 3,
 ) -> Result[Windowed]:
     """Compare slow start with an open receive window and with the kernel's default window.
 
     The default begins with 64 KB. Autotuning enlarges it, and may be slower than slow start.
     """
+    cases: list[tuple[Window, int]] = [("open", 1), *(("default", run + 1) for run in range(runs))]
     with Lab(**path(rtt_ms, rate_mbit)) as lab:
 
-        def run(window: Window) -> Windowed:
+        def run(case: tuple[Window, int]) -> Windowed:
+            window, _run = case
             lab.server.sysctl(_RMEM, _OPEN if window == "open" else PINNED_SYSCTLS[_RMEM])
             segments = one_write(lab, data_bytes, rate_mbit).captured
             return Windowed(
-                window,
+                *case,
                 int(segments.acks("server")["window"].max()),
                 tuple(flight.segments for flight in flights(segments, rtt_ms, rate_mbit)),
                 until_acknowledged_ms(segments),
             )
 
-        rows, done = one_by_one("receive-windows", get_args(Window), run)
+        rows, done = one_by_one("receive-windows", cases, run)
         return Result(rows, provenance(lab, data_bytes=data_bytes, **done))
 
 

@@ -65,9 +65,7 @@ def test_segments_of_patterns() -> None:
 
 
 @pytest.mark.needs_lab
-def test_segment_that_is_sent_again_belongs_to_no_further_message(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_segment_sent_again_starts_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def losing() -> Lab:
         lab = Lab()
         lab.link.script("client->server", "drop data every=5")
