@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.experiments import goodput, maxseg, mtu, path_mtu
+from tcplab.experiments import maxseg, mtu, path_mtu
 from tcplab.models import announced_mss_bytes
 
 
@@ -24,16 +24,6 @@ def test_segments_are_the_derived_ones_and_cost_without_offload() -> None:
     assert costs == sorted(costs, reverse=True)
     assert sweep.ratio(9000, 1500, offload=False) > 2.5
     assert sweep.ratio(9000, 1500, offload=True) == pytest.approx(1, abs=0.2)
-
-
-def test_goodput_of_a_link_is_its_rate_less_headers() -> None:
-    links = goodput.measure([100], mtus=[576, 1500, 9000])
-    for link in each(links.variants):
-        assert link.mb_per_s == pytest.approx(link.model_mb_per_s, rel=0.005)
-    ethernet, jumbo = links[100, 1500], links[100, 9000]
-    assert ethernet.header_percent == pytest.approx(100 * 90 / 1538)
-    assert jumbo.header_percent == pytest.approx(100 * 90 / 9038)
-    assert jumbo.model_mb_per_s / ethernet.model_mb_per_s == pytest.approx(1.05, abs=0.005)
 
 
 def test_maxseg_differs_before_and_after_connect() -> None:

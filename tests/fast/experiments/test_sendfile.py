@@ -24,14 +24,6 @@ def test_published_and_measured_seconds_are_those_of_the_wire() -> None:
         assert transfer.seconds == pytest.approx(computed_s, rel=0.05)
 
 
-def test_header_leaves_alone_without_cork_or_msg_more() -> None:
-    header = sendfile.header.measure()
-    alone = [case.option for case in header.variants if case.header_alone == "yes"]
-    assert alone == ["default", "TCP_NODELAY"]
-    # The file does not wait for an ACK.
-    assert all(case.ms < 1.5 * 20 for case in header.variants)
-
-
 def test_more_clients_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "loopback")
     monkeypatch.setattr(send_queue, "_meminfo_bytes", lambda _name: 1_000_000)

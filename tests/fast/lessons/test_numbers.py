@@ -24,22 +24,16 @@ DEMOS = "src/tcplab/demos"
 
 #: a lesson's slug or a file, and words from it with computed numbers
 NUMBERS = [
-    ("primer", f"which are {m.packet_count(72_400, 1500)} full segments"),
     ("primer", f"carry them in {50 * FULL_50:.0f} ms"),
     ("the-lab", f"125 × 1448 / {FULL_BYTES} = {m.goodput_mbyte_s(1000):.1f} MB/s remain"),
-    ("small-writes", f"{m.Encapsulation(link='frame').wire_bytes(2) - 2} bytes of headers for"),
     ("buffers", f"1448 bytes of data takes {m.truesize_bytes(1448)} bytes"),
     ("buffers", f"or {PER_REQUEST} times the request"),
     ("send-buffer", f"rate × RTT, which is {m.bdp_bytes(10, 50):,.0f} bytes"),
-    ("send-buffer", f"<summary>{m.window_limit_mbit(20_000, 100):.1f} Mbit/s"),
-    ("slow-start", f"144,800 bytes takes {144_800 * 8e-3 / 50:.0f} ms"),
     ("slow-start", f"occupy it for {100 * FULL_50:.0f} ms and ten for {10 * FULL_50:.1f} ms"),
     ("slow-start", f"per round trip, {m.window_limit_mbit(65_536, 40):.0f} Mbit/s"),
-    ("loss", f"gives *C* = {m.MATHIS_CONSTANTS['random, delayed ack']} for random losses"),
     ("loss", f"so here *C* = {m.MATHIS_CONSTANTS['random']}"),
     ("queues", f"occupies this line for {FULL_10:.2f} ms"),
     ("queues", f"20 ms = {m.bdp_bytes(10, 20):,.0f} bytes, or {20 / FULL_10:.0f} full packets"),
-    ("queues", f"two BDPs ({2 * m.bdp_bytes(10, 20):,.0f} bytes)"),
     ("queues", f"so 0.3 / 0.7 = {(1 - 0.7) / 0.7:.2f} BDP should"),
     (
         "queues",
@@ -47,9 +41,6 @@ NUMBERS = [
     ),
     ("sharing", f"makes {math.floor(RTTS)} or {math.ceil(RTTS)} (column"),
     ("sharing", f"as long as {m.Encapsulation(timestamps=False).wire_bytes(0)} bytes, and the two"),
-    ("sharing", f"take as long as {2 * FULL_BYTES}"),
-    ("pipes", f"only 1448 of every {FULL_BYTES} bytes"),
-    ("pipes", f"<summary>{m.goodput_mbyte_s(100):.1f}</summary>"),
     ("sendfile", f"That takes {2 * -(-32_000_000 // 4096):,} system calls"),
     ("segments", f"That is {100 * (1 - m.header_share(1448)):.0f} % with an MTU of 1500"),
     ("segments", f"{100 * (1 - m.header_share(8948, 9000)):.0f} % with jumbo frames"),
