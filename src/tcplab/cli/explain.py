@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import shutil
 import sys
@@ -30,7 +31,25 @@ def with_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     if arguments[:1] == ["explain"] and "--" in arguments:
         at = arguments.index("--")
         arguments, command = arguments[:at], arguments[at + 1 :]
+    elif arguments[:1] == ["explain"]:
+        _check_dashes(arguments[1:])
     return arguments, command
+
+
+#: Options without a value.
+_FLAGS: Final = ("--json", "--here", "--output", "--help", "-h")
+
+
+def _check_dashes(arguments: Sequence[str]) -> None:
+    """Raise ValueError if the command to explain does not follow "--"."""
+    for at, word in enumerate(arguments):
+        before = arguments[at - 1] if at else ""
+        if word.startswith("-") or (before.startswith("--") and before not in _FLAGS):
+            continue
+        if not Path(word).exists() and shutil.which(word):
+            options = shlex.join([*arguments[:at], "--", *arguments[at:]])
+            raise ValueError(f"write -- before the command: tcplab explain {options}")
+        return
 
 
 _KINDS: Final = (".png", ".svg", ".pdf")
@@ -176,7 +195,12 @@ def explain(
         if either.output:
             print(explanation.recorded.output, end="", file=sys.stderr)
         _print(explanation.as_json() if json else explanation.report())
-    return 0
+    # A signal's number comes from --timeout-s or Ctrl-C, after which the answer counts.
+    return int(0 < (explanation.recorded.client.exit_status or 0) < _SIGNALLED)
+
+
+#: Exit statuses from here on are signals.
+_SIGNALLED: Final = 128
 
 
 def _draw(timeline: Timeline) -> Picture:
@@ -198,6 +222,9 @@ def explain_words(
     from tcplab.explain.answer import explained
     from tcplab.explain.here import record_here
 
+    logging.basicConfig(
+        format="tcplab: %(message)s", level=logging.INFO if sys.stderr.isatty() else logging.WARNING
+    )
     if not argv:
         raise ValueError("no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]...")
     if not 0 < timeout_s <= 86_400:

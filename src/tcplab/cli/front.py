@@ -42,11 +42,11 @@ def run(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # replace characters that cannot be encoded
             stream.reconfigure(errors="replace")
-    given, command = explain.with_command(given)
-    arguments = parser_of(experiments=given[:1] == ["run"]).parse_args(given)
-    arguments.argv = command
     warnings.showwarning = _one_line_warning
     try:
+        given, command = explain.with_command(given)
+        arguments = parser_of(experiments=given[:1] == ["run"]).parse_args(given)
+        arguments.argv = command
         status = int(arguments.action(arguments))
         sys.stdout.flush()
         return status

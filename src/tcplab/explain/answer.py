@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from tcplab.explain.shares import requests, spans
 from tcplab.explain.verdict import RUN_SHARE, Finding, in_words, judged
 from tcplab.programs import CallLog
 from tcplab.programs.calls import HANDS_OVER
+from tcplab.segments.table import uncollected
 from tcplab.tables import ms
 from tcplab.timeline import Timeline
 from tcplab.timeline.timeline import missing_evidence
@@ -84,6 +85,8 @@ class Explanation:
         one = self.verdict
         if not self.conversations and self.recorded.near is None:
             return "without packets, the reason for a wait is unknown; the calls show this:"
+        if one is None and self.conversations:
+            return "no data was captured, on any connection: there is no wait to explain"
         if one is None:
             return "no TCP connection was captured: there is nothing to explain"
         if one.cause == "not-connected":
@@ -218,11 +221,15 @@ class Explanation:
         return lines
 
     def _connections(self) -> list[str]:
-        groups: dict[tuple[str, int, str], list[Conversation]] = defaultdict(list)
+        groups: dict[tuple[str, str, str], list[Conversation]] = defaultdict(list)
+        ports = Counter({one.server for one in self.conversations})
+        several = Counter(address for address, _port in ports)
         for conversation in self.conversations:
-            groups[*conversation.server, conversation.failure].append(conversation)
+            address, port = conversation.server
+            where = f"port {port}" if several[address] <= _SHOWN else f"{several[address]} ports"
+            groups[address, where, conversation.failure].append(conversation)
         lines = []
-        for (address, port, failure), same_server in list(groups.items())[:_SHOWN]:
+        for (address, where, failure), same_server in list(groups.items())[:_SHOWN]:
             count = f"{len(same_server)} connections" if len(same_server) > 1 else "1 connection"
             messages = sum(map(requests, same_server))
             counted = f"{messages} message{'s' * (messages != 1)}, " * bool(messages)
@@ -235,7 +242,7 @@ class Explanation:
                 )
                 / 1e6
             )
-            lines.append(f"{count} to {address} port {port}: {what}, {ms(took)}")
+            lines.append(f"{count} to {address} {where}: {what}, {ms(took)}")
         if len(groups) > _SHOWN:
             lines.append(f"and {len(groups) - _SHOWN} servers more")
         return lines or self._by_calls()
@@ -313,6 +320,7 @@ class Explanation:
 # ---- making an explanation ----------------------------------------------------------------------
 
 
+@uncollected()
 def explained(recorded: Recorded) -> Explanation:
     """Join the calls and packets of a recording, and find the causes of its waits."""
     joined, connections, missing = conversations(recorded)

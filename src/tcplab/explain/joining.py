@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ _HANDSHAKE: Final = 3
 #: A client sends the SYN again if no answer comes within this time.
 _SYN_TIMEOUT_NS: Final = 1_000_000_000
 
+_logger = logging.getLogger(__name__)
 #: Calls with which a client ends its side of a connection.
 _ENDS: Final = ("close", "shutdown")
 
@@ -158,6 +160,7 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], int, list[str
         ((rows, ends) for ends, several in near.items() for rows in several),
         key=lambda pair: int(pair[0]["time_ns"][0]),
     )
+    _logger.info("explaining %d packets of %d connections", len(segments), len(first_rows))
     room, until_ns = MOST_PACKETS, _logged_until_ns(recorded)
     for rows, ends in first_rows[:MOST_CONNECTIONS]:
         turn = turns[ends]
@@ -245,7 +248,9 @@ def _explained(
         if log is not None and (socket := _socket(log, local, other, turn)) is not None:
             result.sockets[side] = socket
     if (asking := result.sockets.get("client")) is not None:
-        is_silent = not len(rows.data("server"))
+        gone = (rows["direction"] == 0) & (rows["flags"] & (FIN | RST) != 0)
+        gone_ns = rows["time_ns"][gone].min(initial=1 << 62)
+        is_silent = not (rows.data("server")["time_ns"] < gone_ns).any()
         # A client does not wait for a first answer once the server has closed the connection.
         may_end = (rows["direction"] == 0) | is_silent
         closed = rows["time_ns"][may_end & (rows["flags"] & (FIN | RST) != 0)]

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from tcplab.explain.activity import Activities
+from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import Interval, merged
 from tcplab.explain.joining import Conversation, arrivals_at
 from tcplab.explain.recording import Recorded
@@ -25,20 +26,7 @@ _MANY_SEGMENTS: Final = 200
 #: timer, and the kernel still holds a small write.
 _TIMER_NS: Final = (35_000_000, 250_000_000)
 _PATTERN: Final = 3
-#: What the awaited program did, in words; "" stands for nothing worth a word.
-_DID: Final = {
-    "work": "own work (CPU time)",
-    "udp": "waiting on UDP",
-    "unix": "waiting on a Unix socket",
-    "own": "waiting on its own connection to",
-    "read": "in read(), with nothing to read: it waits for more data",
-    "sleep": "asleep",
-    "poll": "waiting for events or a timeout",
-    "accept": "in accept()",
-    "cpu": "ready, but without a CPU",
-    "stopped": "stopped by the recorder",
-    "unexplained": "in something that is not recorded (files, locks, other processes)",
-}
+#: A smaller share of the time is not worth a word.
 _LEAST: Final = 0.1
 
 
@@ -66,7 +54,7 @@ def resets(recorded: Recorded, conversations: Sequence[Conversation]) -> Iterato
             found[kind[0]].append((conversation, kind[1]))
     for cause, several in found.items():
         waited = [interval for one, _text in several for interval in _retried(recorded, one)]
-        title, fix = _RESETS[cause]
+        title, fix = CAUSES[cause]["title"], CAUSES[cause]["fix"]
         times = f" ({len(several)} times)" * (len(several) > 1)
         yield Fact(cause, "server", title, several[0][1] + times, fix, len(several), waited)
 
@@ -130,29 +118,6 @@ def _retried(recorded: Recorded, conversation: Conversation) -> Iterator[Interva
     activities = Activities(recorded.client, recorded.span_ns[1])
     if (pause := activities.pause_after(last.pid, last.time_ns)) is not None:
         yield pause
-
-
-_RESETS: Final = {
-    "reset-unread": (
-        "the server reset the connection, because it closed it with unread data",
-        (
-            "let the server read the rest of a request that it refuses, or shut down its sending"
-            " side and drain the connection before it closes; let the client read the answer when a"
-            " write fails"
-        ),
-    ),
-    "keep-alive-race": (
-        "the server closed an idle connection while a request was on its way",
-        (
-            "let the client close idle connections earlier than the server, or send the request"
-            " again at once on a new connection"
-        ),
-    ),
-    "reset": (
-        "the connection was reset",
-        "look into the server's log: its program ended, or a firewall dropped the connection",
-    ),
-}
 
 
 # ---- small MSS -----------------------------------------------------------------------------------
@@ -264,7 +229,7 @@ def doings_of(
                 total[what] += took_ms
     whole = sum(total.values())
     parts = [
-        f"{ms(took_ms)} {_DID[kind]}{f' {where}' * bool(where)}"
+        f"{ms(took_ms)} {CAUSES['awaited'][kind]}{f' {where}' * bool(where)}"
         for (kind, where), took_ms in sorted(total.items(), key=lambda item: -item[1])
         if took_ms >= _LEAST * whole
     ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tcplab.explain.activity import Activities, What
+from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import Interval, merged, total_ms, within, without
 from tcplab.explain.joining import Conversation, arrivals_at
 from tcplab.explain.recording import LOOPBACK, Recorded
@@ -18,19 +19,7 @@ from tcplab.programs.calls import Attempt
 from tcplab.segments import RST, SYN
 
 #: What the client did outside of TCP, as its line of the ledger.
-TITLES: Final = {
-    "work": "the client's own work (CPU time)",
-    "sleep": "sleeping, or waiting for an event or a timeout",
-    "udp": "UDP",
-    "unix": "a Unix socket",
-    "own": "a connection that was not captured",
-    "read": "waiting in read() with no request open",
-    "accept": "waiting in accept()",
-    "cpu": "ready, but without a CPU (the machine was busy)",
-    "stopped": "stopped by the recorder",
-    "unexplained": "not explained",
-    "outside": "before, between and after its waits for TCP",
-}
+TITLES: Final = CAUSES["outside"]
 #: An attempt that lasts longer than this did not fail for lack of a port or a route.
 _AT_ONCE_NS: Final = 500_000_000
 
@@ -96,11 +85,11 @@ def make_ledger(
         activities = Activities(recorded.client, span[1], arrivals_at(conversations, "client"))
         failures, tried = _failures(recorded, activities)
         connecting = within(rest, tried)
-        entries.append(Entry("connecting", total_ms(connecting), "connecting, which failed"))
+        entries.append(Entry("connecting", total_ms(connecting), TITLES["connecting"]))
         rest = without(rest, connecting)
         entries += _others(activities.divided(rest))
     elif recorded.client.sockets:
-        entries.append(Entry("outside", total_ms(rest), TITLES["outside"]))
+        entries.append(Entry("rest", total_ms(rest), TITLES["rest"]))
     run_ms = sum(entry.ms for entry in entries)
     entries.sort(key=lambda entry: -entry.ms)
     return Ledger(run_ms, [entry for entry in entries if entry.ms > 0], failures, by_calls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import re
 import subprocess
@@ -34,6 +35,7 @@ _PATIENCE_S: Final = 3.0
 LOOPBACK: Final = ("127.", "::1")
 #: Pattern of calls with which servers give up root. They fail in a lab, which has only one user.
 _CHANGES_USER: Final = re.compile(r"set(re|res|e)?[ug]id|(set|init)groups")
+_logger = logging.getLogger(__name__)
 _PLACES: Final = re.compile(r"\{(server|port)\}")
 
 
@@ -46,9 +48,8 @@ class Recorded:
     near: Capture | None  #: The capture at the client, or None if capturing is not allowed
     far: Capture | None  #: The capture at the server, or None if the server was not captured
     span_ns: tuple[int, int]  #: Times of the start and end of the client
-    rate_mbit: float | None = (
-        None  #: Rate of the link in 10^6 bit/s, infinite without a limit, or None
-    )
+    #: Rate of the link in 10^6 bit/s, infinite without a limit, or None
+    rate_mbit: float | None = None
     notes: list[str] = field(default_factory=list)  #: Problems, and evidence that is missing
     output: str = ""  #: Standard output of the client
     #: Number of times an accept queue was full, on the server's host or, without one, on this host
@@ -76,7 +77,9 @@ def record_in_lab(
         if server is not None:
             serving = stack.enter_context(_command(lab.server, server, folder / "server"))
             port = str(_await_server(lab.server, serving, folder / "server", server[0]))
+            _logger.info("the server listens on port %s", port)
         argv = [_filled(word, lab.server.address, port) for word in client]
+        _logger.info("running %s, for at most %g s", client[0], timeout_s)
         before = tcp_counters(lab.server)
         span = run_client(lab.client, argv, folder / "client", timeout_s, notes)
         time.sleep(lab.rtt_ms / 500 + _SETTLE_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -77,6 +77,8 @@ class Wait:
     cause: str  #: One of ORDER
     side: str  #: "client" or "server", the side whose bytes waited
     segment: Segment | None = None  #: The segment that waited, if it is known
+    is_strange: bool = False  #: True for a wait on the link that its own data do not explain
+    is_behind: bool = False  #: True for a wait on the link behind data of another connection
 
 
 def waits(conversation: Conversation) -> list[Wait]:
@@ -104,7 +106,9 @@ def waits(conversation: Conversation) -> list[Wait]:
             if cause := sender.cause(known, segment):
                 if cause in ("congestion-window", "unknown") and sender.is_ahead(hold):
                     cause = "receive-window"
-                result.append(Wait(hold.start_ns, hold.end_ns, cause, side, segment))
+                strange = hold.where == "wire" and hold.reason is Reason.UNKNOWN
+                wait = Wait(hold.start_ns, hold.end_ns, cause, side, segment, strange)
+                result.append(wait)
         if not timeline.writes:
             gaps = by_segments(timeline, conversation.rtt_ns - int((timeline.rtt_ms or 0) * 1e6))
             result += [Wait(*interval, "nagle-delayed-ack", side) for interval in gaps]
@@ -121,6 +125,41 @@ def waits(conversation: Conversation) -> list[Wait]:
             result.append(Wait(sent.time_ns, end_ns, cause, side, sent))
     result += [Wait(*stall.interval, stall.cause, stall.side) for stall in stalls(conversation)]
     return result
+
+
+def behind_others(waited: Sequence[Sequence[Wait]]) -> list[list[Wait]]:
+    """Return the waits of all connections, some of them for the queue that other data made."""
+    queues = [
+        {
+            side: merged(
+                (wait.start_ns, wait.end_ns)
+                for wait in several
+                if (wait.cause, wait.side) == ("link-rate", side)
+            )
+            for side in ("client", "server")
+        }
+        for several in waited
+    ]
+    result = []
+    for number, several in enumerate(waited):
+        others = {
+            side: merged(
+                interval
+                for i, by_side in enumerate(queues)
+                if i != number
+                for interval in by_side[side]
+            )
+            for side in ("client", "server")
+        }
+        result.append([_behind(wait, others[wait.side]) for wait in several])
+    return result
+
+
+def _behind(wait: Wait, queue: Sequence[Interval]) -> Wait:
+    whole = [(wait.start_ns, wait.end_ns)]
+    if not wait.is_strange or total_ms(within(whole, queue)) < 0.5 * total_ms(whole):
+        return wait
+    return replace(wait, cause="link-rate", is_behind=True)
 
 
 class _Sender:
@@ -468,6 +507,9 @@ def spans(conversation: Conversation) -> list[Interval]:
     for timeline in (client, server):
         if timeline is not None and timeline.segments:
             end_ns = max(segment.acked_ns or segment.time_ns for segment in timeline.segments)
+            if timeline is server:  # a client that only reads waits until it has read
+                reads = (e.time_ns for e in conversation.logs.get("client", ()) if e.name == "read")
+                end_ns = max(end_ns, *reads, end_ns)
             result.append((timeline.start_ns, end_ns))
     return within(merged(result), [conversation.looked_at_ns])
 

@@ -67,7 +67,8 @@ def _stuck(conversation: Conversation) -> Iterator[Stall]:
     if not all(calls.values()):
         return
     last = {side: several[-1] for side, several in calls.items()}
-    unread = {side: _sent(conversation, _other(side)) - call.read for side, call in last.items()}
+    sent = {side: _sent(conversation, side, end_ns) for side in calls}
+    unread = {side: sent[_other(side)] - call.read for side, call in last.items()}
     times = [call.time_ns for call in last.values()]
     for timeline in conversation.timelines.values():
         fresh = (s for s in reversed(timeline.segments) if s.reason is not Reason.RETRANSMISSION)
@@ -85,43 +86,50 @@ def _stuck(conversation: Conversation) -> Iterator[Stall]:
             f" {unread['client']}, the server {unread['server']}); both windows are closed, and"
             " neither program reads",
         )
-    elif _waits_for_the_end(calls, last, unread):
+    elif _waits_for_the_end(calls, last, unread, sent["client"]):
         yield Stall(
             "no-end",
             "server",
             interval,
-            f"the server has read all {_sent(conversation, 'client')} bytes, and its last call is a"
+            f"the server has read all {sent['client']} bytes, and its last call is a"
             " read with nothing to read: it waits for more data or for the end of the stream, while"
             " the client waits for the answer; nothing is in flight",
         )
 
 
 def _waits_for_the_end(
-    calls: dict[str, list[Call]], last: dict[str, Call], unread: dict[str, int]
+    calls: dict[str, list[Call]], last: dict[str, Call], unread: dict[str, int], sent: int
 ) -> bool:
-    """Return whether both sides read, and the server did not answer the last request."""
+    """Return whether the server reads on, although the client sent all that it had to send.
+
+    A client that polls may make no call to read.
+    """
     asked = [call for call in calls["client"] if call.name in HANDS_OVER]
     answers = [call for call in calls["server"] if call.name in HANDS_OVER]
     if not asked or (answers and answers[-1].time_ns > asked[-1].time_ns):
         return False
+    wrote = asked[-1]
     # A read takes what was there when it began.
-    return all(call.name == "read" and unread[side] <= call.unread for side, call in last.items())
+    idle = all(unread[side] <= call.unread for side, call in last.items())
+    return idle and last["server"].name == "read" and wrote.written + wrote.asked_bytes <= sent
 
 
 def _ends(conversation: Conversation) -> list[int]:
     """Return when the client ended the connection. What its server does later is no wait."""
     rows = conversation.rows
     ends = (rows["direction"] == 0) & (rows["flags"] & (FIN | RST) != 0)
-    return [int(rows["time_ns"][ends].min(initial=1 << 62)), conversation.end_ns]
+    closes = [call for call in conversation.sockets["client"].calls if call.name == "close"]
+    return [int(rows["time_ns"][ends].min(initial=1 << 62)), *(one.time_ns for one in closes)]
 
 
 def _other(side: str) -> str:
     return "server" if side == "client" else "client"
 
 
-def _sent(conversation: Conversation, side: str) -> int:
+def _sent(conversation: Conversation, side: str, until_ns: int) -> int:
     timeline = conversation.timelines.get(side)
-    return max((segment.end for segment in timeline.segments), default=0) if timeline else 0
+    segments = timeline.segments if timeline else ()
+    return max((segment.end for segment in segments if segment.time_ns < until_ns), default=0)
 
 
 # ---- options -------------------------------------------------------------------------------------

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final, Literal
 
 from tcplab.explain import kinds
+from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import total_ms
 from tcplab.explain.joining import Conversation
 from tcplab.explain.ledger import Failure, Ledger, make_ledger
 from tcplab.explain.protocol_window import protocol_window
-from tcplab.explain.recording import Recorded
+from tcplab.explain.recording import LOOPBACK, Recorded
 from tcplab.explain.shares import (
     Division,
     Wait,
+    behind_others,
     black_hole_bytes,
     divided,
     in_turn,
@@ -27,10 +28,9 @@ from tcplab.explain.shares import (
     waits,
 )
 from tcplab.explain.small_segments import small_segments
-from tcplab.explain.stalls import Stall, stalls
+from tcplab.explain.stalls import stalls
 from tcplab.models import Reason
 from tcplab.models.kernel import RTO_MIN_MS
-from tcplab.programs import SocketCalls
 from tcplab.timeline import Timeline
 
 #: A fault must take this share of the time, this long in total, and this long per wait. A smaller
@@ -52,6 +52,12 @@ FEW_REQUESTS: Final = 1.5
 TLS_MESSAGES: Final = 2
 #: What takes a smaller share of the run does not come first.
 RUN_SHARE: Final = 0.05
+#: Writes of a message that are further apart are separate messages, which the program pushes.
+_PUSH_NS: Final = 1_000_000
+#: Causes that the calls show.
+_BY_CALLS: Final = ("small-reads", "pacing-rate")
+#: Options of a reader that fix its window, with the cause that they are.
+_FIXED: Final = {"window_clamp": "window-clamp", "rcvbuf": "fixed-receive-buffer"}
 #: A window that is never larger than 65535 bytes was in need of scaling if it was at least this.
 _UNSCALED_BYTES: Final = 32_768
 #: Shorter round trips cost less than the work of the programs.
@@ -86,7 +92,7 @@ def judged(
     conversations: Sequence[Conversation], recorded: Recorded | None = None
 ) -> tuple[list[Finding], Ledger | None]:
     """Return the causes of waiting, the verdict first, and the run's ledger, if it is known."""
-    waited = [waits(conversation) for conversation in conversations]
+    waited = behind_others([waits(conversation) for conversation in conversations])
     divisions = list(map(divided, conversations, waited))
     total: dict[str, float] = defaultdict(float)
     for division in divisions:
@@ -106,7 +112,7 @@ def judged(
         ledger = make_ledger(recorded, conversations, divisions, titles)
         others = judge.outside(ledger)
     result = [_of_run(finding, cause, ledger) for cause, finding in by_cause.items()]
-    result += [*others, *judge.failures(), *judge.many_small_writes(), *judge.facts(ledger)]
+    result += [*others, *judge.failures(ledger), *judge.many_small_writes(), *judge.facts(ledger)]
     return sorted(result, key=lambda finding: (_rank(finding), -finding.run_share)), ledger
 
 
@@ -145,102 +151,95 @@ class _Judge:
             self._waits[wait.cause].append(wait)
 
     def finding(self, cause: str, share: float) -> Finding:
-        describe: Mapping[str, Callable[[float], Finding]] = {
-            "nagle-delayed-ack": self._nagle_delayed_ack,
-            "nagle": self._nagle,
-            "forgotten-cork": self._forgotten_cork,
-            "receive-window": self._receive_window,
-            "send-buffer": self._send_buffer,
-            "mtu-black-hole": self._mtu_black_hole,
-            "accept-queue": self._accept_queue,
-            "loss": self._loss,
-            "slow-start-after-idle": self._slow_start_after_idle,
-            "protocol-window": self._protocol_window,
-            "congestion-window": self._congestion_window,
-            "in-flight": self._in_flight,
-            "handshake": self._handshake,
-        }
-        if cause in describe:
-            return describe[cause](share)
-        if cause in _STALLS:
-            title, fix = _STALLS[cause]
-            return self._fault(cause, share, title, self._stall(cause).evidence, fix)
+        """Return the finding for a cause that took this share of the waiting time."""
+        if (describe := getattr(self, f"_{cause.replace('-', '_')}", None)) is not None:
+            finding: Finding = describe(share)
+            return finding
         if cause in ("server", "client"):
-            title = f"the {cause}'s program"
-            if not any(cause in conversation.sockets for conversation in self._conversations):
-                title = f"the {cause}'s program or TCP (no calls are recorded)"
-            evidence = (
-                f"nothing was in flight, and the {cause} had bytes to read, or was next to write"
-            )
-            if did := self._doings(cause):
-                evidence += f"; meanwhile it was {did}"
-        else:
-            title, evidence = _WITHOUT_FIX[cause]
-        return Finding(cause, "none", share, self._total[cause], title, evidence, "")
+            return self._program(cause, share)
+        return self._said(cause, share, evidence=self._evidence_of_calls(cause))
 
-    def _doings(self, side: str) -> str:
-        if self._recorded is None:
-            return ""
-        return kinds.doings_of(side, self._recorded, self._conversations, self._divisions)
+    def _said(self, cause: str, share: float, source: str = "", **facts: object) -> Finding:
+        """Return a finding with the texts of a cause.
 
-    @cached_property
-    def _stalls(self) -> list[Stall]:
-        return [stall for conversation in self._conversations for stall in stalls(conversation)]
+        `source` is the cause for which its time was counted, if that is another one.
+        """
+        texts = CAUSES[cause]
+        title, evidence, fix = (
+            texts.get(name, "").format(**facts) for name in ("title", "evidence", "fix")
+        )
+        total = self._total[source or cause]
+        kind: Kind = "none"
+        if texts.get("kind") == "limit" and _counts(share, total):
+            kind = "limit"
+        elif texts.get("kind") == "fault" and self._is_grave(cause, source or cause, share):
+            kind = "fault"
+        return Finding(cause, kind, share, total, title, evidence, fix)
 
-    def _stall(self, cause: str) -> Stall:
-        same = (stall for stall in self._stalls if stall.cause == cause)
-        return max(same, key=lambda stall: stall.interval[1] - stall.interval[0])
+    def _is_grave(self, cause: str, source: str, share: float) -> bool:
+        total = self._total[source]
+        stretches = self._waits.get(cause, ())
+        each_ms = total / len(stretches) if stretches else total
+        least = LOSSY_SHARE if cause.startswith("fixed-") and self._lossy() else FAULT_SHARE
+        many = cause in _BY_CALLS  # each of these waits may be short
+        return share >= least and total >= FAULT_MS and (each_ms >= FAULT_EACH_MS or many)
+
+    def _program(self, side: str, share: float) -> Finding:
+        title = f"the {side}'s program"
+        if not any(side in conversation.sockets for conversation in self._conversations):
+            title += " or TCP (no calls are recorded)"
+        evidence = f"nothing was in flight, and the {side} had bytes to read, or was next to write"
+        if self._recorded is not None:
+            did = kinds.doings_of(side, self._recorded, self._conversations, self._divisions)
+            evidence += f"; meanwhile it was {did}" * bool(did)
+        return Finding(side, "none", share, self._total[side], title, evidence, "")
+
+    def _evidence_of_calls(self, cause: str) -> str:
+        same = (
+            stall
+            for conversation in self._conversations
+            for stall in stalls(conversation)
+            if stall.cause == cause
+        )
+        longest = max(same, key=lambda stall: stall.interval[1] - stall.interval[0], default=None)
+        return longest.evidence if longest is not None else ""
 
     # ---- small segments ----
 
     def _nagle_delayed_ack(self, share: float) -> Finding:
+        cause, delay = "nagle-delayed-ack", ""
         delays = sorted(
             ack.delay_ms
             for timeline in self._timelines()
             for ack in timeline.acks
             if ack.delay_ms is not None and ack.reason == "ack-delayed-by-peer"
         )
-        evidence = self._writes("nagle-delayed-ack")
-        known = any(wait.segment is not None for wait in self._waits["nagle-delayed-ack"])
         if delays:
             late = f"{delays[len(delays) // 2]:.0f} ms"
-            evidence += (
-                "; Nagle's algorithm (TCP_NODELAY is off) holds each small write until the ACK of"
-                f" the previous one, which the peer delays ({late})"
-                if known
-                else f", which its peer delayed ({late})"
-            )
-        fix = self._nagle_fix("nagle-delayed-ack")
-        return self._fault("nagle-delayed-ack", share, "Nagle × delayed ACK", evidence, fix)
+            delay = f", which its peer delayed ({late})"
+            if any(wait.segment is not None for wait in self._waits[cause]):
+                delay = (
+                    "; Nagle's algorithm (TCP_NODELAY is off) holds each small write until the ACK"
+                    f" of the previous one, which the peer delays ({late})"
+                )
+        return self._said(cause, share, **self._small(cause), delay=delay)
 
     def _nagle(self, share: float) -> Finding:
-        evidence = (
-            f"{self._writes('nagle')}; each small write waits until the previous one is"
-            " acknowledged"
-        )
-        fix = self._nagle_fix("nagle")
-        return self._fault("nagle", share, "Nagle's algorithm", evidence, fix)
+        return self._said("nagle", share, **self._small("nagle"))
 
-    def _nagle_fix(self, cause: str) -> str:
+    def _small(self, cause: str) -> dict[str, str]:
         shape = self._usual_writes(cause)
-        return _NODELAY if shape is not None and len(shape[1]) == 1 else _ONE_WRITE
+        fix = "nodelay" if shape is not None and len(shape[1]) == 1 else "one-write"
+        return {"writes": self._writes(cause), "small": CAUSES[fix]["fix"]}
 
     def _forgotten_cork(self, share: float) -> Finding:
-        return self._fault(
-            "forgotten-cork",
-            share,
-            "a cork that is never pulled",
-            f"{self._writes('forgotten-cork')}, and the last bytes leave when the retransmission"
-            f" timer ends the cork (TCP_CORK or MSG_MORE){self._usual_wait('forgotten-cork')}",
-            "clear TCP_CORK after the last write of each message, or omit MSG_MORE"
-            " (SPLICE_F_MORE) on that write",
-        )
-
-    def _usual_wait(self, cause: str) -> str:
+        cause = "forgotten-cork"
         took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits[cause])
-        return f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
+        after = f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
+        return self._said(cause, share, writes=self._writes(cause), after=after)
 
     def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
+        """Return the side and the sizes of the writes that it makes together most often."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
         for conversation, waited in zip(self._conversations, self._of_each, strict=True):
             for side, timeline in conversation.timelines.items():
@@ -249,11 +248,16 @@ class _Judge:
                     for wait in waited
                     if (wait.cause, wait.side) == (cause, side) and wait.segment is not None
                 }
-                by_message: dict[int, list[int]] = defaultdict(list)
-                for write in timeline.writes:
-                    if write.message in messages:
-                        by_message[write.message].append(write.bytes)
-                shapes.update((side, tuple(sizes)) for sizes in by_message.values())
+                together: list[int] = []
+                for write, after in pairwise([*timeline.writes, None]):
+                    assert write is not None
+                    together.append(write.bytes)
+                    # A program that pushes messages writes them after pauses.
+                    same = after is not None and after.message == write.message
+                    if after is None or not same or after.time_ns - write.time_ns > _PUSH_NS:
+                        if write.message in messages:
+                            shapes[side, tuple(together)] += 1
+                        together = []
         return shapes.most_common(1)[0][0] if shapes else None
 
     def _writes(self, cause: str) -> str:
@@ -275,120 +279,70 @@ class _Judge:
     # ---- windows and buffers ----
 
     def _receive_window(self, share: float) -> Finding:
-        total = self._total["receive-window"]
-        conversation, side = self._worst("receive-window")
+        source = "receive-window"
+        conversation, side = self._worst(source)
         reader = "server" if side == "client" else "client"
         socket = conversation.sockets.get(reader)
-        waited = [
-            (wait.start_ns, wait.end_ns) for wait in self._waits_of(conversation, "receive-window")
-        ]
+        timeline = conversation.timelines.get(side)
+        waited = [(wait.start_ns, wait.end_ns) for wait in self._waits_of(conversation, source)]
         behind = socket is not None and is_behind(socket, waited)
-        if not behind and (fixed := self._fixed_window(conversation, reader, socket)) is not None:
-            cause, title, evidence, fix = fixed
-            return self._fault(cause, share, title, evidence, fix, total)
-        if socket is not None and socket.fixed("rcvbuf") is not None and not behind:
-            return self._fault(
-                "fixed-receive-buffer",
-                share,
-                "a receive buffer of fixed size",
-                f"the {reader} set SO_RCVBUF to {socket.fixed('rcvbuf')} bytes, which switches"
-                f" autotuning off, and the {side}'s data waited for its window",
-                "do not set SO_RCVBUF, or set it to more than rate × round-trip time (twice that,"
-                " for the kernel's overhead)",
-                total,
-            )
-        text = f"the {side}'s data waited for room in the {reader}'s window"
+        facts = {"side": side, "reader": reader}
+        if socket is not None and not behind:
+            for option, cause in _FIXED.items():
+                if (size := socket.fixed(option)) is not None:
+                    return self._said(cause, share, source, **facts, size=size)
+        largest = max((ack.window for ack in timeline.acks), default=0) if timeline else 0
+        unscaled = self._unscaled(conversation)
+        if unscaled and largest >= _UNSCALED_BYTES and not behind:
+            return self._said("no-window-scaling", share, source, side=unscaled)
+        read = ""
+        fix = f"raise the largest size in net.ipv4.tcp_rmem on the {reader}'s host, or send less"
         if behind and socket is not None:
             unread = max((call.unread for call in socket.calls), default=0)
-            read = (
-                f"which had up to {unread} unread bytes" if unread else "of which no read is known"
-            )
-            text += f", {read}"
-        fix = f"raise the largest size in net.ipv4.tcp_rmem on the {reader}'s host, or send less"
-        if _grows(conversation.timelines[side]):
-            text += (
-                ", which the kernel enlarges step by step (autotuning), but later than slow start"
-            )
+            read = f", which had up to {unread} unread bytes"
+            read = read if unread else ", of which no read is known"
+            fix = f"let the {reader} read sooner, or in a separate thread"
+        elif socket is None:
+            fix = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
+        elif timeline is not None and _grows(timeline):
+            read = ", which the kernel enlarges step by step (autotuning), later than slow start"
             fix = (
                 f"raise the middle value in net.ipv4.tcp_rmem on the {reader}'s host, with which a"
                 " window begins; the largest one was not reached"
             )
-        if behind:
-            fix = f"let the {reader} read sooner, or in a separate thread"
-        elif socket is None:
-            fix = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
-        return self._limit("receive-window", share, "the receive window", text, fix)
+        return self._said(source, share, **facts, read=read, fix=fix)
 
-    def _fixed_window(
-        self, conversation: Conversation, reader: str, socket: SocketCalls | None
-    ) -> tuple[str, str, str, str] | None:
-        """Return cause, title, evidence and fix of a window that no buffer size can enlarge."""
-        if socket is not None and (clamp := socket.fixed("window_clamp")) is not None:
-            return (
-                "window-clamp",
-                "a receive window of fixed size",
-                f"the {reader} set TCP_WINDOW_CLAMP to {clamp} bytes, which limits its window",
-                "do not set TCP_WINDOW_CLAMP",
-            )
-        side = "server" if reader == "client" else "client"
-        syns = {end: conversation.syns(end) for end in ("client", "server")}
-        without = [end for end, rows in syns.items() if len(rows) and rows["wscale"].max() < 0]
-        largest = max((ack.window for ack in conversation.timelines[side].acks), default=0)
-        if without and all(map(len, syns.values())) and largest >= _UNSCALED_BYTES:
-            return (
-                "no-window-scaling",
-                "no window scaling",
-                (
-                    f"the {without[-1]}'s SYN has no window scale option (RFC 7323), so no window"
-                    " can be larger than 65535 bytes"
-                ),
-                (
-                    f"turn on net.ipv4.tcp_window_scaling on the {without[-1]}'s host, or find the"
-                    " middlebox that removes the option"
-                ),
-            )
-        return None
+    @staticmethod
+    def _unscaled(conversation: Conversation) -> str:
+        """Return the side whose SYN lacks the window scale option, or ""."""
+        syns = {side: conversation.syns(side) for side in ("server", "client")}
+        if not all(map(len, syns.values())):
+            return ""
+        return next((side for side, rows in syns.items() if rows["wscale"].max() < 0), "")
 
     def _send_buffer(self, share: float) -> Finding:
-        total = self._total["send-buffer"]
+        source = "send-buffer"
         for conversation in self._conversations:
             for side, socket in conversation.sockets.items():
-                fixed = socket.fixed("sndbuf")
-                waited = any(
-                    wait.side == side for wait in self._waits_of(conversation, "send-buffer")
-                )
+                size = socket.fixed("sndbuf")
+                waited = any(wait.side == side for wait in self._waits_of(conversation, source))
                 limited = any(call.sndbuf_limited_us for call in socket.calls)
-                if fixed is not None and (waited or limited):
-                    return self._fault(
-                        "fixed-send-buffer",
-                        share,
-                        "a send buffer of fixed size",
-                        f"the {side} set SO_SNDBUF to {fixed} bytes, which switches autotuning off,"
-                        " and was blocked in its writes with both windows open",
-                        "do not set SO_SNDBUF, or set it to more than rate × round-trip time (twice"
-                        " that, for the kernel's overhead)",
-                        total,
-                    )
-        text = "a program was blocked in its writes while the buffer was full"
-        fix = "raise the largest size in net.ipv4.tcp_wmem on the sender's host, or send less"
-        return self._limit("send-buffer", share, "the send buffer", text, fix)
+                if size is not None and (waited or limited):
+                    return self._said("fixed-send-buffer", share, source, side=side, size=size)
+        return self._said(source, share)
 
     def _protocol_window(self, share: float) -> Finding:
         conversation, side = self._worst("protocol-window")
         window = protocol_window(conversation.timelines[side])
         assert window is not None, "its pauses were counted"
-        reader = "server" if side == "client" else "client"
-        return self._limit(
+        return self._said(
             "protocol-window",
             share,
-            "a window of the protocol above TCP",
-            f"the {side}'s program stopped {len(window.pauses_ns)} times with"
-            f" {window.in_flight_bytes} bytes unacknowledged, though TCP's window had room for"
-            f" {window.room_bytes} more, and continued when a short message from the"
-            f" {reader} arrived",
-            f"raise the {reader}'s window in the protocol (HTTP/2: SETTINGS_INITIAL_WINDOW_SIZE and"
-            " WINDOW_UPDATE of the connection; SFTP: more requests at once) to more than rate ×"
-            " round-trip time",
+            side=side,
+            reader="server" if side == "client" else "client",
+            times=len(window.pauses_ns),
+            in_flight=window.in_flight_bytes,
+            room=window.room_bytes,
         )
 
     def _worst(self, cause: str) -> tuple[Conversation, str]:
@@ -419,40 +373,15 @@ class _Judge:
             for side in conversation.timelines
         ]
         largest = max((size for size in sizes if size is not None), default=0)
-        return self._fault(
-            "mtu-black-hole",
-            share,
-            "an MTU black hole",
-            f"segments larger than {largest} bytes never reached the peer, smaller ones did, and"
-            " the sender received no ICMP message",
-            "let ICMP “fragmentation needed” through, lower the MTU or clamp the MSS on that path;"
-            " net.ipv4.tcp_mtu_probing=1 works around it",
-        )
+        which = f"larger than {largest} bytes" if largest else "with data"
+        return self._said("mtu-black-hole", share, which=which)
 
     def _accept_queue(self, share: float) -> Finding:
         times = max((conversation.overflows for conversation in self._conversations), default=0)
-        return self._fault(
-            "accept-queue",
-            share,
-            "a full accept queue",
-            f"the server's kernel dropped {times} handshakes because its program had not accepted"
-            " earlier connections (ListenOverflows); the client's kernel repeats its SYN after 1 s,"
-            " 2 s and 4 s, and resends the data it sent in the meantime",
-            "raise the backlog of listen() (up to net.core.somaxconn), accept in a separate"
-            " thread, or open fewer connections at once",
-        )
+        return self._said("accept-queue", share, times=times)
 
     def _loss(self, share: float) -> Finding:
-        return self._limit(
-            "loss",
-            share,
-            "lost packets that were sent again",
-            self._repairs(),
-            "find where the path drops packets; TCP can only send them again",
-        )
-
-    def _repairs(self) -> str:
-        """Return how many losses a timer repaired, and how many the receiver's reports did."""
+        """Tell losses that a timer repaired from those that the receiver's reports did."""
         took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits["loss"])
         slow = [ms for ms in took_ms if ms >= RTO_MIN_MS]
         fast = took_ms[: len(took_ms) - len(slow)]
@@ -467,54 +396,33 @@ class _Judge:
                 f"{len(fast)} retransmissions that a duplicate ACK or a probe caused, after"
                 f" {fast[len(fast) // 2]:.3g} ms ({sum(fast):.0f} ms in all)"
             )
-        return "; ".join(parts) or "retransmissions on the connection"
+        repairs = "; ".join(parts) or "retransmissions on the connection"
+        return self._said("loss", share, repairs=repairs)
 
     def _slow_start_after_idle(self, share: float) -> Finding:
         cause = "slow-start-after-idle"
-        side = self._side(cause)
-        return self._limit(
-            cause,
-            share,
-            "slow start after a pause",
-            f"after a pause longer than the retransmission timeout the {side}'s kernel starts again"
-            " from a window of 10 segments, and doubles it once per round trip",
-            f"net.ipv4.tcp_slow_start_after_idle=0 on the {side}'s host, or keep the connection"
-            " busy",
-        )
+        return self._said(cause, share, side=self._side(cause))
 
     def _congestion_window(self, share: float) -> Finding:
-        cause = "congestion-window"
         fix = "keep connections open, because their window stays large while they are busy"
         if self._lossy() and len(self._conversations) == 1:
             fix = "find where the path drops packets, because each loss makes the window smaller"
-        return self._limit(
-            cause,
-            share,
-            "slow start and the congestion window",
-            "as many segments were in flight as the congestion window allows",
-            f"{fix}; send less",
-        )
+        return self._said("congestion-window", share, fix=fix)
 
     def _in_flight(self, share: float) -> Finding:
         messages = sum(map(requests, self._conversations))
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
         most = max(map(in_turn, self._conversations), default=0)
-        title, ms = "round trips", self._total["in-flight"]
-        if most >= MANY_REQUESTS and rtt_ms >= LONG_RTT_MS and _counts(share, ms):
-            return Finding(
-                "round-trips",
-                "limit",
-                share,
-                ms,
-                title,
-                f"{most} messages on one connection, each written after the answer to the previous"
-                f" one was read, so that each costs a round trip of {rtt_ms:.3g} ms",
-                "send the next message before the answer arrives (pipelining, batches, several at"
-                " once)",
-            )
-        return Finding(
-            "in-flight", "none", share, ms, title, f"data in flight ({messages} messages)", ""
-        )
+        long = rtt_ms >= LONG_RTT_MS and _counts(share, self._total["in-flight"])
+        if most >= MANY_REQUESTS and long:
+            return self._said("round-trips", share, "in-flight", count=most, rtt_ms=rtt_ms)
+        return self._said("in-flight", share, messages=messages)
+
+    def _link_rate(self, share: float) -> Finding:
+        queued = {wait.side for wait in self._waits["link-rate"] if wait.is_behind}
+        if queued:
+            return self._said("behind-others", share, "link-rate", side=min(queued))
+        return self._said("link-rate", share)
 
     def _handshake(self, share: float) -> Finding:
         targets = Counter(
@@ -522,25 +430,28 @@ class _Judge:
         )
         count = max(targets.values(), default=0)
         rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
-        ms = self._total["handshake"]
         tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._conversations)
         asked = sum(map(requests, self._conversations)) - tls
         once = 0 < asked <= FEW_REQUESTS * count
         if count >= MANY_CONNECTIONS and once and rtt_ms >= LONG_RTT_MS and share >= FAULT_SHARE:
-            return Finding(
-                "new-connections",
-                "limit",
-                share,
-                ms,
-                "a connection for each request",
-                f"{count} connections to one server for {asked} requests, each with a handshake of"
-                f" a round trip{', and TLS has one more' if tls else ''}",
-                "keep connections open and reuse them (keep-alive, a pool)",
+            more = ", and TLS has one more" * bool(tls)
+            finding = self._said(
+                "new-connections", share, "handshake", count=count, asked=asked, tls=more
             )
-        return Finding("handshake", "none", share, ms, "handshakes", "SYN to SYN-ACK", "")
+            return replace(finding, kind="limit")
+        return self._said("handshake", share)
 
-    def failures(self) -> list[Finding]:
+    # ---- apart from the division of time ----
+
+    def failures(self, ledger: Ledger | None) -> list[Finding]:
         """Return a finding for a server that no connection ever reached."""
+        if ledger is not None and ledger.failures and not self._conversations:
+            tried = "; ".join(map(in_words, ledger.failures[:3]))
+            if any(failure.address.startswith(LOOPBACK) for failure in ledger.failures):
+                tried += "; the name of the server's host is “server”, not localhost"
+            fix = "check the address and port"
+            title = "no connection"
+            return [Finding("not-connected", "fault", 1.0, 0.0, title, tried, fix, 0.0, 1.0)]
         worked = {one.server[1] for one in self._conversations if one.handshake_ns}
         for conversation in self._conversations:
             if conversation.failure and conversation.server[1] not in worked:
@@ -569,7 +480,8 @@ class _Judge:
     @staticmethod
     def _connecting(ledger: Ledger, ms: float, share: float) -> Finding:
         worst = max(ledger.failures, key=lambda failure: failure.ms)
-        title, fix = _ATTEMPTS.get(worst.why, ("attempts to connect that failed", ""))
+        texts = CAUSES.get(worst.why, {"title": "attempts to connect that failed", "fix": ""})
+        title, fix = texts["title"], texts["fix"]
         shown = sorted(ledger.failures, key=lambda failure: -failure.ms)[:3]
         evidence = "; ".join(map(in_words, shown))
         grave = share >= FAULT_SHARE and ms >= LIMIT_MS and bool(fix)
@@ -598,11 +510,8 @@ class _Judge:
         if len(sides) != 1 or "" in sides:
             return []
         [side] = sides
-        title = (
-            f"only packets from the {side} are in the capture; without the other direction, the"
-            " reason for a wait is not known"
-        )
-        fix = "capture where both directions pass: at one of the hosts, or at both mirror ports"
+        title = CAUSES["one-direction"]["title"].format(side=side)
+        fix = CAUSES["one-direction"]["fix"]
         return [Finding("one-direction", "fault", 0.0, 0.0, title, "", fix, 0.0, 1.0)]
 
     def many_small_writes(self) -> list[Finding]:
@@ -615,42 +524,21 @@ class _Judge:
         if not senders:
             return []
         worst = max(senders, key=lambda sender: sender.segments - sender.full)
-        size = worst.payload_bytes / worst.segments
         what = (
             f"{worst.writes} writes one after the other, and TCP_NODELAY sends each immediately: "
             if worst.writes
             else "its data in pieces, as its segments show (its program is not recorded): "
         )
-        evidence = (
-            f"the {worst.side} hands TCP {what}{worst.segments} segments of {size:.0f} bytes on"
-            f" average where {worst.full} would do"
+        finding = self._said(
+            "many-small-writes",
+            0.0,
+            side=worst.side,
+            what=what,
+            segments=worst.segments,
+            size=worst.payload_bytes / worst.segments,
+            full=worst.full,
         )
-        return [
-            Finding("many-small-writes", "fault", 0.0, 0.0, "many small writes", evidence, _BUFFER)
-        ]
-
-    # ---- the record ----
-
-    def _fault(
-        self,
-        cause: str,
-        share: float,
-        title: str,
-        evidence: str,
-        fix: str,
-        ms: float | None = None,
-    ) -> Finding:
-        total = self._total.get(cause, 0.0) if ms is None else ms
-        stretches = self._waits.get(cause, ())
-        each_ms = total / len(stretches) if stretches else total
-        least = LOSSY_SHARE if cause.startswith("fixed-") and self._lossy() else FAULT_SHARE
-        grave = share >= least and total >= FAULT_MS and each_ms >= FAULT_EACH_MS
-        return Finding(cause, "fault" if grave else "none", share, total, title, evidence, fix)
-
-    def _limit(self, cause: str, share: float, title: str, evidence: str, fix: str) -> Finding:
-        total = self._total[cause]
-        kind: Kind = "limit" if _counts(share, total) else "none"
-        return Finding(cause, kind, share, total, title, evidence, fix)
+        return [replace(finding, kind="fault")]
 
     def _lossy(self) -> bool:
         return any(
@@ -689,79 +577,3 @@ def _grows(timeline: Timeline) -> bool:
     windows = [ack.window for ack in timeline.acks if ack.newly_acked_bytes]
     middle = max(windows[: len(windows) // 2], default=0)
     return max(windows, default=0) > 1.1 * middle > 0
-
-
-#: Title and fix of attempts to connect that failed, by why they did.
-_ATTEMPTS: Final = {
-    "no-port": (
-        "attempts to connect for which no local port was free",
-        (
-            "keep connections open and reuse them (keep-alive, a pool): the side that closes first"
-            " keeps its port in TIME_WAIT for 60 s"
-        ),
-    ),
-    "no-answer": (
-        "an address that does not answer",
-        (
-            "remove the dead address, or try the next address after 250 ms instead of waiting for"
-            " an error (Happy Eyeballs, RFC 8305)"
-        ),
-    ),
-    "refused": (
-        "an address that refuses connections, and the pauses before the next attempt",
-        "start the server first, or make the pauses between attempts shorter",
-    ),
-}
-
-#: Title and fix of waits that the calls show.
-_STALLS: Final = {
-    "deadlock": (
-        "a deadlock: both programs write, and neither reads",
-        (
-            "let the client read answers while it writes (another thread, or non-blocking writes),"
-            " or limit the requests that are under way"
-        ),
-    ),
-    "no-end": (
-        "both programs wait for data, and no data is in flight",
-        (
-            "let the client end its request: by shutdown(SHUT_WR), or by the length or delimiter"
-            " that the server expects"
-        ),
-    ),
-    "defer-accept": (
-        "TCP_DEFER_ACCEPT on a server that speaks first",
-        "do not set TCP_DEFER_ACCEPT on a server whose protocol begins with the server's banner",
-    ),
-    "small-reads": (
-        "many small reads",
-        (
-            "read into a buffer of about 10 kB, and take the small pieces from there (a buffered"
-            " reader)"
-        ),
-    ),
-    "pacing-rate": (
-        "the sender's own rate limit",
-        "do not set SO_MAX_PACING_RATE, or set it higher",
-    ),
-}
-
-_ONE_WRITE: Final = (
-    "hand each message over in one write (a buffer, writev()), or pass MSG_MORE on every write"
-    " except the last; TCP_NODELAY also ends the wait, at the cost of one segment per write"
-)
-
-_NODELAY: Final = (
-    "set TCP_NODELAY; each message is already a single write, so this adds no segments"
-)
-
-_BUFFER: Final = (
-    "collect the bytes in a buffer of about 10 kB and write that (a buffered writer, writev()); or"
-    " leave TCP_NODELAY off, or TCP_CORK on, while there is more to send"
-)
-
-#: Title and evidence of the other causes, which no change to the program can remove.
-_WITHOUT_FIX: Final = {
-    "link-rate": ("the rate of the link", "segments waited in the queue of the link"),
-    "unknown": ("something that is not in the record", "see the missing evidence below"),
-}

@@ -67,6 +67,7 @@ import numpy as np
 from tcplab.segments.connections import Connections
 from tcplab.segments.headers import LeftOut, decode
 from tcplab.segments.pcap import PacketTable, read_packets, warn_of_gaps
+from tcplab.segments.plain import decode_plain
 from tcplab.segments.summary import summary
 from tcplab.segments.table import (
     ACK,
@@ -83,6 +84,7 @@ from tcplab.segments.table import (
     SegmentArray,
     Sender,
     flag_names,
+    uncollected,
 )
 from tcplab.segments.tcp import analyse
 
@@ -106,7 +108,8 @@ __all__ = [
     "summary",
 ]
 
-_BATCH: Final = 4096  # rows that are collected as dicts, to limit the memory that these need
+_BATCH: Final = 16_384  # packets that are decoded together, to limit the memory that these need
+_IPV4_ADDRESSES: Final = 26  # their offset in an Ethernet frame
 
 
 def from_file(path: str | os.PathLike[str]) -> SegmentArray:
@@ -116,28 +119,51 @@ def from_file(path: str | os.PathLike[str]) -> SegmentArray:
     return from_packets(packets)
 
 
+@uncollected()
 def from_packets(packets: PacketTable) -> SegmentArray:
     """Return the TCP and UDP segments among the packets, one row per segment."""
     batches = [np.zeros(0, DTYPE)]
-    found: list[dict[str, Any]] = []
     connections = Connections()
     left_out: Counter[str] = Counter()
     link_types = packets.link_types().tolist()
     wire_bytes = packets.original_bytes.tolist()
-    for packet, link_type in enumerate(link_types):
-        try:
-            decoded = decode(packets.bytes_of(packet), wire_bytes[packet], link_type)
-        except LeftOut as kind:
-            left_out[str(kind)] += 1
-            continue
-        source, target, columns = decoded
-        columns["packet"] = packet
-        connections.enter(source, target, columns)
-        found.append(columns)
-        if len(found) == _BATCH:
-            batches.append(_rows(found))
-            found = []
-    rows = np.concatenate([*batches, _rows(found)]).view(SegmentArray)
+    for start in range(0, len(packets), _BATCH):
+        stop = min(start + _BATCH, len(packets))
+        plain, batch = decode_plain(packets, start, stop)
+        is_row = plain.copy()
+        names = ("src_port", "dst_port", "seq", "ack", "flags")
+        numbers = zip(plain.tolist(), *(batch[name].tolist() for name in names), strict=True)
+        found: list[tuple[int, dict[str, Any]]] = []
+        ways = []
+        for packet, (is_plain, source_port, target_port, seq, ack, flags) in enumerate(
+            numbers, start
+        ):
+            columns: dict[str, Any]
+            if is_plain:
+                at = int(packets.offset[packet]) + _IPV4_ADDRESSES
+                addresses = packets.data[at : at + 8]
+                source, target = (addresses[:4], source_port), (addresses[4:], target_port)
+                columns = {"protocol": TCP, "seq": seq, "ack": ack, "flags": flags}
+            else:
+                try:
+                    source, target, columns = decode(
+                        packets.bytes_of(packet), wire_bytes[packet], link_types[packet]
+                    )
+                except LeftOut as kind:
+                    left_out[str(kind)] += 1
+                    continue
+                columns["packet"] = packet
+                found.append((packet - start, columns))
+                is_row[packet - start] = True
+            connections.enter(source, target, columns)
+            ways.append((columns["connection"], columns["direction"]))
+        if found:
+            batch[[place for place, _columns in found]] = _rows([columns for _, columns in found])
+        kept = batch[is_row]
+        if ways:
+            kept["connection"], kept["direction"] = np.array(ways).T
+        batches.append(kept)
+    rows = np.concatenate(batches).view(SegmentArray)
     rows.connections = connections.all()
     rows.left_out = dict(left_out.most_common())
     for column in "interface", "outbound", "time_ns":
@@ -151,6 +177,6 @@ def from_packets(packets: PacketTable) -> SegmentArray:
 
 def _rows(found: list[dict[str, Any]]) -> np.ndarray[Any, np.dtype[Any]]:
     rows = np.zeros(len(found), DTYPE)
-    for name in {name for columns in found for name in columns}:
+    for name in set().union(*found):
         rows[name] = [columns.get(name, 0) for columns in found]
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import Any, Final
 
 from tcplab.segments import left_out, pcap
@@ -17,6 +18,7 @@ _VLAN_TAGS: Final = (0x8100, 0x88A8, 0x9100)
 _LINKS: Final = {pcap.ETHERNET: (14, 12), pcap.SLL: (16, 14), pcap.SLL2: (20, 0)}
 #: Length of a link header that has no EtherType.
 _BARE_LINKS: Final = {pcap.RAW: 0, pcap.IPV4: 0, pcap.IPV6: 0, pcap.NULL: 4, pcap.LOOP: 4}
+_VXLAN, _GENEVE, _BRIDGED = 4789, 6081, 0x6558
 _FRAGMENT, _AUTHENTICATION = 44, 51
 _IPV6_EXTENSIONS: Final = (0, 43, _FRAGMENT, _AUTHENTICATION, 60, 135, 139, 140)
 
@@ -36,12 +38,25 @@ def decode(frame: bytes, wire_bytes: int, link_type: int) -> tuple[End, End, dic
         protocol, addresses, ip_id, at, end = read_ip(frame, at, wire_bytes)
         if protocol not in (TCP, UDP):
             raise LeftOut(left_out.ip_protocol(protocol))
+        if protocol == UDP and (inner := _tunnelled(frame, at)):
+            with suppress(LeftOut):  # otherwise it is a UDP packet like any other
+                return decode(frame[inner:], wire_bytes - inner, pcap.ETHERNET)
         columns = (_tcp if protocol == TCP else _udp)(frame, at, end)
     except (struct.error, IndexError):
         raise LeftOut(left_out.CUT) from None
     source, target = struct.unpack_from(">HH", frame, at)
     columns |= {"protocol": protocol, "ip_id": ip_id, "src_port": source, "dst_port": target}
     return (addresses[0], source), (addresses[1], target), columns
+
+
+def _tunnelled(frame: bytes, at: int) -> int:
+    """Return the offset of the Ethernet frame in VXLAN (RFC 7348) or Geneve (RFC 8926), or 0."""
+    if len(frame) < at + 16:
+        return 0
+    port, first, kind = struct.unpack_from(">2xH4xBxH", frame, at)
+    if port == _VXLAN and first == 8:
+        return at + 16
+    return at + 16 + 4 * (first & 63) if port == _GENEVE and kind == _BRIDGED else 0
 
 
 def _network(frame: bytes, link_type: int) -> tuple[int, int]:
@@ -72,8 +87,9 @@ def _ipv4(frame: bytes, at: int, end: int) -> tuple[int, tuple[bytes, bytes], in
     header = (first & 15) * 4
     if first >> 4 != 4 or header < 20:
         raise LeftOut(left_out.CUT)
-    # Linux captures a super-segment of more than 65,535 bytes with the length 0.
-    end = min(end, at + total) if total else end
+    # Linux captures a super-segment of more than 65,535 bytes with the length 0. Some recorders cut
+    # frames without saying so.
+    end = at + total if total else end
     return protocol, (source, target), ip_id, at + header, end
 
 
@@ -124,10 +140,16 @@ def _tcp(frame: bytes, at: int, end: int) -> dict[str, Any]:
 
 
 _NO_OPTIONS: Final = {"wscale": -1, "window_shift": -1}
+#: The options of almost all segments, two NOPs and timestamps (RFC 7323, appendix A).
+_ONLY_TIMESTAMPS: Final = b"\x01\x01\x08\x0a"
+_STAMPS: Final = struct.Struct(">II")
 
 
 def _tcp_options(options: bytes) -> dict[str, Any]:
     """Return the columns of the options, up to the first invalid or cut one."""
+    if len(options) == 12 and options[:4] == _ONLY_TIMESTAMPS:
+        value, echo = _STAMPS.unpack_from(options, 4)
+        return _NO_OPTIONS | {"has_timestamps": True, "ts_val": value, "ts_ecr": echo}
     columns: dict[str, Any] = dict(_NO_OPTIONS)
     at = 0
     while at < len(options) and options[at]:  # 0 ends the list

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -81,6 +83,18 @@ class Connection:
 def _endpoint(end: tuple[str, int]) -> str:
     address, port = end
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause the garbage collector, which would visit millions of new objects again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):

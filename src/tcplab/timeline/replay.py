@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
 from tcplab.models import Reason
@@ -38,6 +38,8 @@ IDLE_NS: Final = 1_000_000
 CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
 #: The number of duplicate ACKs that indicate a loss (RFC 5681).
 _FAST_RETRANSMIT_ACKS: Final = 3
+#: A segment lists at most this many of its holds, the last ones.
+_MOST_HOLDS: Final = 64
 #: If one of these events releases several segments, it is the reason for all of them.
 _FURTHER: Final = (Reason.RELEASED_BY_ACK, Reason.UNCORKED, Reason.NODELAY_SET)
 #: Reasons for waits that end with an ACK.
@@ -394,7 +396,8 @@ class Replay:
             return [hold] if hold else []
         late = takewhile(lambda hold: hold.end_ns > carried[0].time_ns, reversed(self.holds))
         excluded = (Reason.APPLICATION_IDLE, Reason.RETRANSMISSION)
-        return [hold for hold in late if hold.reason not in excluded][::-1]
+        # A segment of a huge write has had thousands of holds before it.
+        return [hold for hold in islice(late, _MOST_HOLDS) if hold.reason not in excluded][::-1]
 
     def _retransmission(self, moment: Moment, packet: Packet) -> None:
         first_ns = self._first_left(packet)

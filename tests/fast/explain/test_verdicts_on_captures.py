@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,79 @@ def test_capture_whose_last_block_is_cut_keeps_what_it_has() -> None:
     assert made.endswith(whole[last : last + 20])
     assert b"why it left" in made
     assert len(packets_in(made, "made")) == len(packets_in(cut, "cut")) == 1
+
+
+def delayed(step_ns: int = MS) -> Talk:
+    """Return small segments that each wait for the delayed ACK of the previous one."""
+    talk = Talk(step_ns=step_ns)
+    talk.handshake()
+    return small_segments(talk, 9, 45)
+
+
+def repeated(talk: Talk) -> None:
+    talk.frames = [frame for frame in talk.frames for _ in range(3)]
+
+
+def in_vxlan(talk: Talk) -> None:
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Ether
+    from scapy.layers.vxlan import VXLAN
+
+    outer = Ether() / IP(src="10.9.0.1", dst="10.9.0.2") / UDP(sport=9, dport=4789) / VXLAN(vni=7)
+    talk.frames = [Frame(bytes(outer) + frame.data, frame.time_ns) for frame in talk.frames]
+
+
+def set_back(talk: Talk) -> None:
+    talk.frames[9:] = [Frame(one.data, one.time_ns - 2000 * MS) for one in talk.frames[9:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (repeated, "are copies of others"),
+        (in_vxlan, ""),
+        (set_back, "the clock stepped back by"),
+    ],
+)
+def test_odd_captures_get_the_same_verdict(
+    change: Callable[[Talk], None], note: str, tmp_path: Path
+) -> None:
+    talk = delayed()
+    change(talk)
+    explanation = verdict_on(talk, tmp_path)
+    assert explanation.verdict is not None
+    assert explanation.verdict.cause == "nagle-delayed-ack", explanation.report()
+    assert note in explanation.report()
+    assert "sent again" not in explanation.report()
+
+
+def test_one_direction_proves_no_reason(tmp_path: Path) -> None:
+    talk = delayed()
+    talk.frames = [talk.frames[0], talk.frames[2], *talk.frames[3::2]]
+    report = verdict_on(talk, tmp_path).report()
+    assert report.startswith("Verdict: only packets from the client are in the capture"), report
+    talk.frames = talk.frames[:1]
+    assert "1 SYN, and then the capture ends" in verdict_on(talk, tmp_path).sentence
+
+
+@pytest.mark.parametrize("offset_ms", [0, 15, 5000])
+def test_clocks_of_two_hosts_may_differ(offset_ms: int, tmp_path: Path) -> None:
+    talks = {"near": Talk(), "far": Talk()}
+    for name, talk in talks.items():
+        talk.time_ns += offset_ms * MS * (name == "far")
+        for number in range(30):
+            for side in (0, 1):
+                is_late = (name == "far") == (side == 0)
+                flags, seq = ("S", "SA")[side] if not number else "PA", 0 if not number else 1
+                size = 10 * bool(number)
+                numbers = (seq + 10 * (number - 1) * bool(number), number * 10 - 9 * (number > 0))
+                talk.time_ns += 20 * MS
+                at = talk.time_ns
+                talk.segment(side, flags, numbers[0], max(numbers[1], side), size, step_ns=0)
+                talk.frames[-1] = Frame(talk.frames[-1].data, at + 5 * MS * is_late)
+        talk.save(tmp_path / name)
+    evidence = Evidence(peer_capture=str(tmp_path / "far"))
+    explanation = from_capture(str(tmp_path / "near"), evidence)
+    assert len(explanation.conversations[0].timelines) == 2, explanation.report()
+    assert ("the peer's clock is" in explanation.report()) is (offset_ms > 5)
+    assert "the rate of the link" not in explanation.report()

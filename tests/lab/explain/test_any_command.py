@@ -137,6 +137,13 @@ def test_the_report_names_cause_and_fix(slow: Explanation) -> None:
     assert verdict is not None
     assert slow.sentence.endswith("of the time of 10 messages: Nagle × delayed ACK")
     assert verdict.share > 0.8
+    ledger = slow.ledger
+    assert ledger is not None
+    assert sum(entry.ms for entry in ledger.entries) == pytest.approx(ledger.run_ms)
+    start_ns, end_ns = slow.recorded.span_ns
+    assert 0.5 < 1e6 * ledger.run_ms / (end_ns - start_ns) <= 1
+    assert ledger.ms("work") > 0
+    assert 0 < verdict.run_share < verdict.share
     assert "the server hands a message to TCP in 2 writes" in report
     assert "hand each message over in one write" in report
     assert "the recorder stopped it for" in report

@@ -202,6 +202,79 @@ CASES = {
         "hand each message over in one write",
         change=("c.sendall(b'h' * 100); c.sendall(b'b' * 1000)", "c.sendall(bytes(1100))"),
     ),
+    "a deadlock of two writers": Case(
+        ACCEPT + "while c.recv(100): c.sendall(bytes(5000))",
+        CONNECT + "s.settimeout(None)\nfor _ in range(9000): s.sendall(bytes(100))",
+        "deadlock",
+        "fault",
+        "let the client read answers while it writes",
+        least_ms=900,
+    ),
+    "a request without an end": Case(
+        ACCEPT + "while c.recv(9): pass\nc.sendall(b'k')",
+        CONNECT + "s.settimeout(1.5); s.sendall(b'ask'); s.recv(1)",
+        "no-end",
+        "fault",
+        "shutdown(SHUT_WR)",
+        change=("s.sendall(b'ask')", "s.sendall(b'ask'); s.shutdown(1)"),
+    ),
+    "TCP_DEFER_ACCEPT before a banner": Case(
+        "l.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)\n"
+        + ACCEPT
+        + "c.sendall(b'220'); c.recv(9)",
+        CONNECT + "s.recv(9)",
+        "defer-accept",
+        "fault",
+        "do not set TCP_DEFER_ACCEPT",
+        change=("l.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)", ""),
+    ),
+    "SO_MAX_PACING_RATE": Case(
+        ACCEPT
+        + "c.setsockopt(socket.SOL_SOCKET, 47, 1_000_000); c.recv(9); c.sendall(bytes(10**6))",
+        CONNECT + "s.sendall(b'ask'); n = 10**6\nwhile n: n -= len(s.recv(n))",
+        "pacing-rate",
+        "fault",
+        "SO_MAX_PACING_RATE",
+        {"rtt_ms": 10},
+        change=("c.setsockopt(socket.SOL_SOCKET, 47, 10**6); ", ""),
+    ),
+    "TCP_WINDOW_CLAMP": Case(
+        ACCEPT + "c.recv(9); c.sendall(bytes(500_000))",
+        CONNECT
+        + "s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 16384)\n"
+        + "s.sendall(b'ask'); n = 500_000\nwhile n: n -= len(s.recv(n))",
+        "window-clamp",
+        "fault",
+        "do not set TCP_WINDOW_CLAMP",
+        {"rtt_ms": 20},
+        change=("s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 16384)", ""),
+    ),
+    "an upload that the server resets": Case(
+        "l.bind(('', 8080)); l.listen()\n"
+        "c, _ = l.accept(); c.recv(9); c.sendall(b'413'); time.sleep(0.1); c.close()",
+        CONNECT + NODELAY("s") + "try:\n    while True: s.sendall(bytes(1000)); time.sleep(0.01)\n"
+        "except OSError: pass",
+        "reset-unread",
+        "fault",
+        "drain the connection",
+        change=("c.close()", "\nwhile c.recv(10**6): pass"),
+    ),
+    "reads of one byte": Case(
+        ACCEPT + "c.sendall(bytes(30_000)); time.sleep(9)",
+        CONNECT + "time.sleep(0.1)\nfor _ in range(29_000): s.recv(1)",
+        "small-reads",
+        "fault",
+        "a buffered reader",
+        change=("for _ in range(29_000): s.recv(1)", "s.recv(30_000, socket.MSG_WAITALL)"),
+    ),
+    "frames that the server pushes": Case(
+        ACCEPT + "for _ in range(60): c.sendall(b'head'); c.sendall(bytes(100)); time.sleep(0.03)",
+        CONNECT + "while s.recv(104, socket.MSG_WAITALL): pass",
+        "nagle",
+        "fault",
+        "hand each message over in one write",
+        {"rtt_ms": 20},
+    ),
     "frames in two writes with asyncio": Case(
         "import asyncio\n"
         "async def serve(r, w):\n"

@@ -1,0 +1,13 @@
+"""Load the texts of all causes from causes.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+#: Texts such as "title" and "fix" by cause, and of the ledger by kind.
+CAUSES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
