@@ -75,7 +75,9 @@ class Activities:
             self._of_thread[pid] = self._doings(pid, steps)
         self.doings = [doing for several in self._of_thread.values() for doing in several]
         self._curves = [*self._use("process", "cpu_ns")]
-        self._delays = [*self._use("pid", "delay_ns")]
+        # Threads that only serve the language's runtime wait for a CPU without delaying the others.
+        working = {step.pid for step in log.steps if step.kind != "other"}
+        self._delays = [*self._use("pid", "delay_ns", working)]
         stopped = sorted((used.time_ns, used.stopped_ns) for used in log.used)
         self._stops = [_curve(stopped)] if stopped else []
 
@@ -104,9 +106,11 @@ class Activities:
             return "own", self._peers[step.where]
         return (step.kind, "") if step.kind in KINDS else None
 
-    def _use(self, by: str, count: str) -> list[_Curve]:
+    def _use(self, by: str, count: str, chosen: Collection[int] = ()) -> list[_Curve]:
         samples: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for used in self.log.used:
+            if chosen and used.pid not in chosen:
+                continue
             samples[getattr(used, by)].append((used.time_ns, getattr(used, count)))
         return [_curve(sorted(several)) for several in samples.values()]
 
@@ -116,14 +120,22 @@ class Activities:
         """Return each failed attempt with the pause after it, and its index in `log.failed`."""
         result = []
         for number, attempt in enumerate(self.log.failed):
+            connects = (
+                step.time_ns
+                for step in self.threads[attempt.pid]
+                if step.time_ns > attempt.start_ns and step.kind == "connect"
+            )
+            again_ns = next(connects, 1 << 63)
             slept = (
                 d.start_ns
                 for d in self._from(attempt.pid, attempt.start_ns)
                 if d.what[0] == "sleep"
             )
-            ended_ns = min(attempt.end_ns, next(slept, attempt.end_ns))  # it may be closed later
+            # The socket may be closed later.
+            ended_ns = min(attempt.end_ns, again_ns, next(slept, 1 << 63))
             pause = self.pause_after(attempt.pid, ended_ns)
-            result.append(((attempt.start_ns, pause[1] if pause else ended_ns), number))
+            until_ns = pause[1] if pause and pause[0] < again_ns else ended_ns
+            result.append(((attempt.start_ns, until_ns), number))
         return result
 
     def pause_after(self, pid: int, time_ns: int) -> Interval | None:

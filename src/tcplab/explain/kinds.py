@@ -67,6 +67,9 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
     if not len(rsts) or not len(conversation.syns("server")):
         return None
     reset_ns = int(rsts[0])
+    ended = rows["time_ns"][~from_server & (rows["flags"] & (FIN | RST) != 0)]
+    if len(ended) and int(ended[0]) < reset_ns and not _lost_data(conversation):
+        return None  # the client had ended the connection, and all its data had arrived
     client, server = (conversation.sockets.get(side) for side in ("client", "server"))
     if not _was_used(conversation, client, reset_ns):
         return None
@@ -83,7 +86,7 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
         return "reset", "the server's host reset the connection while the client was using it"
     upload = int(rows["payload_bytes"][~from_server & (rows["time_ns"] < int(fins[0]))].sum())
     answered = int(rows["payload_bytes"][from_server].sum())
-    if server is None and upload and not _is_idle(conversation, int(fins[0])):
+    if upload and not _is_idle(conversation, int(fins[0])):
         return "reset-unread", f"the server closed while the client was sending ({upload} bytes)"
     after = f"after {answered} bytes of answers, " * bool(answered)
     return "keep-alive-race", f"{after}the server's FIN and the client's request crossed"
@@ -97,15 +100,22 @@ def _was_used(conversation: Conversation, client: SocketCalls | None, reset_ns: 
         last = client.calls[-1:]
         return any(call.name in (*HANDS_OVER, "read") for call in [*late, *last])
     sent = rows["time_ns"][(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
+    return bool(len(sent)) and _lost_data(conversation)
+
+
+def _lost_data(conversation: Conversation) -> bool:
+    """Return whether the server's host never acknowledged the client's last data."""
+    rows = conversation.rows
     acked = rows[(rows["direction"] == 1) & (rows["flags"] & RST == 0)]["ack"].max(initial=0)
     ends = (rows["seq"] + rows["payload_bytes"])[rows["direction"] == 0].max(initial=0)
-    return bool(len(sent)) and int(ends) > int(acked)
+    return int(ends) > int(acked)
 
 
 def _is_idle(conversation: Conversation, fin_ns: int) -> bool:
     """Return whether nothing was sent for two round trips before the server's FIN."""
     rows = conversation.rows
-    data = rows["time_ns"][(rows["payload_bytes"] > 0) & (rows["time_ns"] < fin_ns)]
+    came_ns = fin_ns - conversation.rtt_ns  # a request that leaves later crosses the FIN
+    data = rows["time_ns"][(rows["payload_bytes"] > 0) & (rows["time_ns"] < came_ns)]
     return not len(data) or fin_ns - int(data[-1]) > 2 * max(conversation.rtt_ns, 10_000_000)
 
 

@@ -22,6 +22,8 @@ from tcplab.segments import RST, SYN
 TITLES: Final = CAUSES["outside"]
 #: An attempt that lasts longer than this did not fail for lack of a port or a route.
 _AT_ONCE_NS: Final = 500_000_000
+#: A program that gives up sooner tries several addresses at once (Happy Eyeballs, RFC 8305).
+_PATIENCE_NS: Final = 300_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,9 @@ def _why(recorded: Recorded, attempt: Attempt) -> tuple[str, str]:
     """Return the kind of a failure, and the reason in words."""
     known = errno.errorcode.get(attempt.errno, "")
     if attempt.errno == errno.EINPROGRESS:
-        return "given-up", "the program gave up before an answer came"
+        waited_ns = attempt.end_ns - attempt.start_ns
+        kind = "no-answer" if waited_ns >= _PATIENCE_NS else "given-up"
+        return kind, "no answer had come when the program gave up"
     if known:
         return "failed", f"{os.strerror(attempt.errno)} ({known})"
     if recorded.near is None:

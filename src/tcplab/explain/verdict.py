@@ -566,10 +566,8 @@ def _counts(share: float, total_ms: float) -> bool:
 def in_words(failure: Failure) -> str:
     """Return, for example, "30 attempts to connect to 10.0.0.2 port 80: refused by an RST"."""
     count = f"{failure.count} attempts" if failure.count > 1 else "an attempt"
-    return (
-        f"{count} to connect to {failure.address}: {failure.detail}; {failure.ms:.0f} ms with the"
-        " pauses before the next attempt"
-    )
+    took = f"; {failure.ms:.0f} ms" + " with the pauses between them" * (failure.count > 1)
+    return f"{count} to connect to {failure.address}: {failure.detail}{took * (failure.ms >= 1)}"
 
 
 def _grows(timeline: Timeline) -> bool:
