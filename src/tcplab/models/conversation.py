@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 from tcplab.checks import choice, number, whole
+from tcplab.errors import ParameterError
 from tcplab.models.acks import DelayedAckReceiver, SimulatedAck
 from tcplab.models.kernel import Clock
 from tcplab.models.links import mss_bytes
-from tcplab.models.nagle import NagleSender, SimulatedSegment
+from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, NagleSender, SimulatedSegment
 from tcplab.models.reasons import Reason
 
 Kind: TypeAlias = Literal["write", "more", "read", "cork", "nodelay", "quickack", "drain"]
@@ -54,7 +55,7 @@ class Peer:
     #: "on" leaves acknowledging to the kernel. "off" and "always" set TCP_QUICKACK to 0 or 1 at the
     #: start and again after each read, as the course's programs do.
     quickack: str = "on"
-    #: False for an application that reads nothing.
+    #: False for an application that reads nothing. The simulation refuses to fill its window.
     reads: bool = True
     #: True if replies come on a second connection and carry no ACKs for the first.
     other_connection: bool = False
@@ -308,6 +309,11 @@ class _Server:
             loop.at(end.established_ms + path.wakeup_ms, self._set_quickack)
 
     def _notice(self) -> None:
+        if not self._peer.reads and self._end.unread > DEFAULT_WINDOW_BYTES:
+            raise ParameterError(
+                f"reads=False: {self._end.unread} bytes are unread, and the model has no receive"
+                f" buffer that fills up; write at most {DEFAULT_WINDOW_BYTES} bytes to this peer"
+            )
         if self._peer.reads and not self._busy:
             self._busy = True
             self._loop.at(self._loop.now + self._path.wakeup_ms, self._read)

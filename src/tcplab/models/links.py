@@ -177,8 +177,9 @@ def mathis_mbit(
 
     Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion avoidance
     algorithm", CCR 27(3), 1997 (table 1 has the constants, MATHIS_CONSTANTS here). The formula
-    holds for small loss rates (up to 0.1 here), no timeouts, and a window that nothing else limits.
-    cubic is faster if RTT × rate is large (RFC 9438, section 5).
+    holds for small loss rates, no timeouts, and a window that nothing else limits. With random loss
+    of 5 to 10 %, the most allowed here, Linux reaches 0.56 to 0.79 of it. cubic is faster if
+    RTT × rate is large (RFC 9438, section 5).
     """
     choice("assume", assume, tuple(MATHIS_CONSTANTS))
     whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")

@@ -7,11 +7,13 @@ tests/lab/models compares it with the running kernel.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tcplab.checks import number, whole
-from tcplab.models.kernel import PROBE_SLACK_MS, RTO_MIN_MS, Clock, RttEstimator
+from tcplab.errors import ParameterError
+from tcplab.models.bursts import burst_segments
+from tcplab.models.kernel import PROBE_SLACK_MS, RTO_MAX_MS, RTO_MIN_MS, Clock, RttEstimator
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.reasons import Reason
 from tcplab.models.sending import Head, WindowUsage, is_small_out
@@ -34,7 +36,10 @@ class SimulatedSegment:
     waited_for: Reason | None = None
     #: Time since the first byte was written or, in a retransmission, since it was first sent.
     waited_ms: float = 0.0
+    #: The PSH flag. Linux sets fewer if bursts wait for an ACK that is due (see NagleSender).
     push: bool = True
+    #: The FIN flag. A FIN takes one sequence number after the payload.
+    fin: bool = False
 
 
 @dataclass(slots=True)
@@ -85,21 +90,26 @@ class NagleSender:
        (and at first at least 3 RTT);
     8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, or else the last
        segment again, if no ACK comes within min(2 SRTT + 2 ms, RTO). With only one segment
-       unacknowledged it is min(2 SRTT + 200 ms, RTO), which is mostly the RTO.
+       unacknowledged it is min(2 SRTT + 200 ms, RTO), which is mostly the RTO. Without SACK, Linux
+       sends no probe, and after one RTO it sends the first segment again;
+    9. the congestion window halves once per RTO of idle time, down to the initial window, unless
+       the congestion control sets the rate itself, as BBR does;
+    10. close() sends everything with a FIN, corked or not.
 
-    Several things are left out: loss recovery, the memory of the send buffer (SO_SNDBUF), changes
-    of the peer's window, congestion windows beyond slow start or after a pause, bursts that wait
-    for an ACK that is due (tcp_tso_should_defer), urgent data, the end of the connection, packet
-    buffers with 17 fragments, which leave although they are small and corked, and packets that wait
-    in the sender's own interface queue. Such packets make autocorking and TCP small queues hold
-    data until one of them has left, and data held by MSG_MORE leaves with it.
+    Several things are left out: loss recovery, the memory of the send buffer (SO_SNDBUF),
+    congestion windows beyond slow start, bursts that wait for an ACK that is due
+    (tcp_tso_should_defer), urgent data, packet buffers with 17 fragments, which leave although they
+    are small and corked, and packets that wait in the sender's own interface queue. Such packets
+    make autocorking and TCP small queues hold data until one of them has left, and data held by
+    MSG_MORE leaves with it.
 
     Args:
         mss_bytes: payload of a full segment (the MSS minus the TCP options)
         nodelay, cork: TCP_NODELAY and TCP_CORK at the start
-        window_bytes: window that the peer offers
+        window_bytes: window that the peer offers first
         rtt_ms: RTT measured during the handshake
         clock: clock tick of the sender's kernel
+        sack: True if both ends permit SACK
     """
 
     def __init__(
@@ -111,10 +121,11 @@ class NagleSender:
         window_bytes: int = DEFAULT_WINDOW_BYTES,
         rtt_ms: float = 0.05,
         clock: Clock | None = None,
+        sack: bool = True,
     ) -> None:
         self.mss_bytes = mss_bytes
         self._cwnd = INITIAL_CWND_SEGMENTS
-        self._window = window_bytes
+        self._window = self._largest_window = window_bytes
         self.clock = clock or Clock()
         self.rtt = RttEstimator(rtt_ms)
         self._cork, self._nodelay, self._push_all = cork, nodelay, False
@@ -127,6 +138,10 @@ class NagleSender:
         self._held: Reason | None = None
         self._timer: tuple[str, float] | None = None
         self._probed_at: int | None = None  # SND.NXT when a tail loss probe left, or None
+        self._sack = sack
+        self._backoff = 0  # number of times that the RTO has doubled
+        self._last_sent_ms = 0.0
+        self._closed = self._fin_sent = False
         self._usage = WindowUsage()
         self._now = 0.0
 
@@ -135,9 +150,12 @@ class NagleSender:
     def write(self, size_bytes: int, at_ms: float, *, more: bool = False) -> list[SimulatedSegment]:
         """Write bytes; `more` is MSG_MORE. A writev counts as one write of its total size."""
         whole("size_bytes", size_bytes, 1, 1 << 30, fix="write at least one byte")
+        if self._closed:
+            raise ParameterError("write() after close(): use a new sender, the FIN is queued")
         self._advance(at_ms)
         if not self.queued_bytes:
             self._push_all = False
+            self._restart_after_idle()
         self._written += size_bytes
         self._writes.append((self._written, at_ms))
         if more:
@@ -145,10 +163,14 @@ class NagleSender:
         self._push_end = self._written
         return self._push(Reason.SENT_AT_ONCE, self._rules())
 
-    def ack(self, upto: int, at_ms: float) -> list[SimulatedSegment]:
-        """Process an ACK of all bytes before `upto`."""
+    def ack(
+        self, upto: int, at_ms: float, window_bytes: int | None = None
+    ) -> list[SimulatedSegment]:
+        """Process an ACK of all bytes before `upto`, which offers this window, or the same one."""
         whole("upto", upto, 0, self._nxt, fix="only what was sent can be acknowledged")
         self._advance(at_ms)
+        if window_bytes is not None:
+            self._take_window(window_bytes)
         if upto > self._una:
             self._take_ack(upto)
         elif self._timer and self._timer[0] == "probe":
@@ -174,13 +196,21 @@ class NagleSender:
             self._push_all = True
         return self._push(Reason.UNCORKED, self._rules())
 
+    def close(self, at_ms: float) -> list[SimulatedSegment]:
+        """Send the queued bytes and a FIN, as close() and shutdown() do (tcp_send_fin)."""
+        self._advance(at_ms)
+        self._closed = True
+        return self._push(Reason.SHUTDOWN, self._rules())
+
     def timer(self, at_ms: float) -> list[SimulatedSegment]:
         """Advance to `at_ms`, and fire the timer of :attr:`next_timer_ms` if it is due by then."""
         self._advance(at_ms)
         if self._timer is None or self._timer[1] > at_ms:
             return []
         name, self._timer = self._timer[0], None
-        return self._fire_probe() if name == "probe" else self._fire_loss_probe()
+        if name == "probe":
+            return self._fire_probe()
+        return self._fire_loss_probe() if name == "loss-probe" else self._fire_retransmission()
 
     # ---- visible state ----
 
@@ -199,7 +229,7 @@ class NagleSender:
 
     @property
     def queued_bytes(self) -> int:
-        return self._written - self._nxt
+        return self._written + self._fin_sent - self._nxt
 
     @property
     def held_because(self) -> Reason | None:
@@ -212,7 +242,17 @@ class NagleSender:
         self._now = at_ms
 
     def _rules(self) -> _Rules:
+        # After close(), no more data can come, so nothing waits for it.
+        if self._closed:
+            return _Rules(nodelay=True)
         return _Rules(self._cork, self._nodelay, self._push_all)
+
+    def _restart_after_idle(self) -> None:
+        """Halve the congestion window once per idle RTO (tcp_slow_start_after_idle_check)."""
+        idle_ms = self._now - self._last_sent_ms - self.rtt.rto_ms
+        while idle_ms > 0 and not self._in_flight and self._cwnd > INITIAL_CWND_SEGMENTS:
+            self._cwnd = max(self._cwnd // 2, INITIAL_CWND_SEGMENTS)
+            idle_ms -= self.rtt.rto_ms
 
     def _push(self, cause: Reason, rules: _Rules) -> list[SimulatedSegment]:
         """Send the bytes that the rules allow; update timers and window usage (tcp_write_xmit)."""
@@ -222,6 +262,8 @@ class NagleSender:
             limit, size = self._next_piece(rules)
             if size:
                 segments += self._send(size, cause)
+        if self._closed and not self._fin_sent and not self.queued_bytes:
+            segments = self._with_fin(segments)
         if limit is Reason.CORKED and cause is Reason.MSG_MORE and not self._cork:
             limit = Reason.MSG_MORE
         self._held = limit
@@ -231,8 +273,18 @@ class NagleSender:
         if segments:
             self._arm_loss_probe(self._in_flight[0].sent_ms)
         elif self.queued_bytes and not self._in_flight and self._timer is None:
-            self._arm("probe", max(self.rtt.rto_ms, RTO_MIN_MS))
+            self._arm("probe", self._backed_off_ms)
         return segments
+
+    def _with_fin(self, segments: list[SimulatedSegment]) -> list[SimulatedSegment]:
+        self._fin_sent = True
+        self._nxt += 1
+        if segments:
+            self._in_flight[-1].end_seq = self._nxt
+            return [*segments[:-1], replace(segments[-1], fin=True)]
+        self._in_flight.append(_InFlight(self._nxt - 1, self._nxt, self._now))
+        fin = SimulatedSegment(self._now, self._nxt - 1, 0, Reason.SHUTDOWN, push=False, fin=True)
+        return [fin]
 
     def _next_piece(self, rules: _Rules) -> tuple[Reason | None, int]:
         """Return the reason that holds the queue's head, or None and how many bytes may leave."""
@@ -251,8 +303,11 @@ class NagleSender:
             return wait, 0
         if queued <= mss:
             return None, queued
-        cwnd_room = (self._cwnd - len(self._in_flight)) * mss
-        reach = min(queued, head.room_bytes, cwnd_room)
+        # At most half of the window leaves in one burst (tcp_cwnd_test).
+        quota = min(max(self._cwnd // 2, 1), self._cwnd - len(self._in_flight))
+        buffer = max(self._largest_window // 2 // mss, 1)  # tcp_xmit_size_goal
+        burst = min(quota, buffer, burst_segments(self._cwnd, mss, self.rtt))
+        reach = min(queued, head.room_bytes, burst * mss)
         # Linux decides once for all the bytes it sends together.
         small = reach % mss
         held = small and not rules.push and head.small_held_by()
@@ -291,6 +346,7 @@ class NagleSender:
         while self._writes and self._writes[0][0] <= self._nxt:
             self._writes.popleft()
         self._in_flight.append(_InFlight(seq, self._nxt, self._now))
+        self._last_sent_ms = self._now
         return segment
 
     def _reason(self, size: int, cause: Reason) -> Reason:
@@ -300,11 +356,18 @@ class NagleSender:
 
     # ---- acknowledgements ----
 
+    def _take_window(self, size: int) -> None:
+        if whole("window_bytes", size, 0, fix="0 is a closed window") != self._window:
+            self._window, self._largest_window = size, max(self._largest_window, size)
+            if self.queued_bytes:
+                self._restart_after_idle()
+
     def _take_ack(self, upto: int) -> None:
         acked: list[_InFlight] = []
         while self._in_flight and self._in_flight[0].end_seq <= upto:
             acked.append(self._in_flight.popleft())
         self._una = upto
+        self._backoff = 0
         if self._probed_at is not None and upto >= self._probed_at:
             self._probed_at = None
         if acked and not any(segment.retransmitted for segment in acked):
@@ -328,16 +391,34 @@ class NagleSender:
         after the retransmission timeout, which began at `started_ms`.
         """
         timeout_ms = started_ms + self.rtt.rto_ms - self._now
+        if not self._sack:
+            self._arm("retransmission", max(timeout_ms, 0.0))
+            return
         probe_ms = 2 * (self.rtt.srtt_ms or 0.0)
         probe_ms += RTO_MIN_MS if len(self._in_flight) == 1 else PROBE_SLACK_MS
         self._arm("loss-probe", min(probe_ms, timeout_ms) if timeout_ms > 0 else probe_ms)
 
     def _fire_probe(self) -> list[SimulatedSegment]:
-        """Send one segment, corked or not (tcp_write_wakeup)."""
+        """Send one segment, corked or not; a probe of a closed window has no data."""
         if self._in_flight or not self.queued_bytes:
+            return []
+        if not self._window:
+            self._back_off("probe")
             return []
         size = min(self.queued_bytes, self.mss_bytes, self._window)
         return self._send(size, Reason.CORK_TIMEOUT)
+
+    def _fire_retransmission(self) -> list[SimulatedSegment]:
+        self._back_off("retransmission")
+        return [self._resend(self._in_flight[0])]
+
+    @property
+    def _backed_off_ms(self) -> float:
+        return min(self.rtt.rto_ms * 2.0 ** min(self._backoff, 16), RTO_MAX_MS)
+
+    def _back_off(self, name: str) -> None:
+        self._backoff += 1
+        self._arm(name, self._backed_off_ms)
 
     def _fire_loss_probe(self) -> list[SimulatedSegment]:
         """Send new data, corked or not, or the last segment again (tcp_send_loss_probe)."""
@@ -356,13 +437,15 @@ class NagleSender:
         self._probed_at = self._nxt
         return segments
 
-    def _resend(self, last: _InFlight) -> SimulatedSegment:
-        last.retransmitted = True
+    def _resend(self, lost: _InFlight) -> SimulatedSegment:
+        lost.retransmitted = True
+        fin = self._fin_sent and lost.end_seq == self._nxt
         return SimulatedSegment(
             self._now,
-            last.seq,
-            last.end_seq - last.seq,
+            lost.seq,
+            lost.end_seq - lost.seq - fin,
             Reason.RETRANSMISSION,
             Reason.ACK_DELAYED_BY_PEER,
-            self._now - last.sent_ms,
+            self._now - lost.sent_ms,
+            fin=fin,
         )

@@ -26,8 +26,8 @@ def test_default_socket_offers_64240_or_65160_bytes() -> None:
     assert (client.syn_window_bytes, client.window_scale) == (64_240, 7)
     server = of(131_072, autotuned=True)
     assert (server.syn_window_bytes, server.window_scale) == (65_160, 7)
-    small = [of(buffer, autotuned=False) for buffer in (2304, 8192, 16_384, 65_536)]
-    assert [window.usable_bytes for window in small] == [576, 2896, 8688, 39_096]
+    small = [of(buffer, autotuned=False) for buffer in (2304, 4096, 8192, 65_536)]
+    assert [window.usable_bytes for window in small] == [576, 724, 2896, 39_096]
     fixed = of(65_536, autotuned=False)
     assert (fixed.syn_window_bytes, fixed.window_scale) == (31_856, 0)
 
