@@ -1,7 +1,8 @@
 """Measure how much a pause reduces the congestion window of an idle connection.
 
 RFC 5681, section 4.1, recommends restarting with a small window. Linux halves the window once per
-retransmission timeout of idle time, down to the initial window (tcp_cwnd_restart()).
+retransmission timeout of idle time, down to the initial window (tcp_cwnd_restart()). It does
+not if the congestion control sets the rate itself, as BBR does (tcp_slow_start_after_idle_check).
 """
 
 from __future__ import annotations
