@@ -53,6 +53,8 @@ def unfit_id(name: str) -> str | None:
         return "contains an invisible character"
     if _PATTERN.search(name):
         return "has one of * ? [ ], which nbgrader takes for a pattern"
+    if "\\" in name:
+        return "has a backslash, which may begin a macro of MathJax"
     if name != name.strip() or name.startswith((".", "-")):
         return "begins with a dot, a hyphen or a space, or ends with a space"
     if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFC", name):

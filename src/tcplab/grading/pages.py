@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
+import nbformat
 import nh3
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -55,8 +56,15 @@ _ADDRESS: Final = re.compile(
     re.IGNORECASE,
 )
 _WEB: Final = re.compile(r"\s*https?://", re.IGNORECASE)
-#: The MathJax commands that add links, styles, ids or extensions to a page.
-_ACTIVE_MATH: Final = re.compile(r"\\(href|class|cssId|style|require)(?![a-z])", re.IGNORECASE)
+#: The TeX macros that MathJax may see. Others can add links, styles, ids, macros or extensions.
+_MACROS: Final = frozenset(Path(__file__).with_name("mathjax_macros.txt").read_text().split())
+#: What begins a formula, or a reference to one.
+_HAS_MATH: Final = re.compile(r"\$|\\[(\[]|\\(?:begin|ref|eqref)\b")
+_MACRO: Final = re.compile(r"\\([A-Za-z]+)")
+#: A tag of cleaned HTML, in which all values of attributes have quotes, or a text between two tags.
+_TAG_OR_TEXT: Final = re.compile(r"""<[^">]*(?:"[^"]*"[^">]*)*>|[^<]+""")
+#: Signs that change the direction of writing, so that a reader sees another order than a compiler.
+_DIRECTIONS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 #: Limits on the CPU time to render a text, and on the characters of all rendered texts. A pasted
 #: picture counts each time it is shown. A text beyond a limit is shown as it was typed.
 _RENDER_S: Final = 0.3
@@ -75,7 +83,7 @@ def _keep_attribute(tag: str, name: str, value: str) -> str | None:
 
 def _clean(page: str) -> str:
     return nh3.clean(
-        _ACTIVE_MATH.sub(r"\\mathrm{\1}", page),
+        page,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
@@ -83,6 +91,21 @@ def _clean(page: str) -> str:
         url_schemes={"data"},
         filter_style_properties={"text-align"},
     )
+
+
+def _without_active_math(page: str) -> str:
+    """Put an empty element into each macro that is not allowed, because MathJax reads across none.
+
+    The text looks the same, and a formula with such a macro is shown as it was typed.
+    """
+
+    def split(macro: re.Match[str]) -> str:
+        return macro[0] if macro[1] in _MACROS else f"\\<span></span>{macro[1]}"
+
+    def of_text(part: re.Match[str]) -> str:
+        return part[0] if part[0].startswith("<") else _MACRO.sub(split, part[0])
+
+    return _TAG_OR_TEXT.sub(of_text, page)
 
 
 class _Renderer(IPythonRenderer):
@@ -114,7 +137,8 @@ def _render(source: str, attachments: Any) -> str:
 @pass_context
 def safe_markdown(context: Any, source: str) -> str:
     """Render the Markdown of a cell to harmless HTML, as a filter for nbconvert."""
-    return _clean(_render(source, context.get("cell", {}).get("attachments", {})))
+    attachments = context.get("cell", {}).get("attachments", {})
+    return _without_active_math(_clean(_render(source, attachments)))
 
 
 def as_typed(source: str) -> str:
@@ -129,6 +153,7 @@ def settle_page(cells: Any, folder: Path) -> tuple[list[str], list[str]]:
     `folder` is the notebook's folder, which gets a file for each cell that is cut.
     """
     repairs = _cut(cells, folder)
+    turned = [f"direction-marks: cell {n} of the notebook" for n in _show_directions(cells)]
     texts = [
         (number, cell)
         for number, cell in enumerate(cells, 1)
@@ -138,6 +163,7 @@ def settle_page(cells: Any, folder: Path) -> tuple[list[str], list[str]]:
         slow, flags = apart(look_at_texts, texts)
     except StepError as error:
         slow, flags = [(number, str(error)) for number, _ in texts], []
+    flags += turned
     for number, why in slow:
         repairs.append(f"shown-as-typed: cell {number} of the notebook ({why})")
         cells[number - 1].source = as_typed(cells[number - 1].source)
@@ -157,14 +183,32 @@ def look_at_texts(texts: Any) -> tuple[list[tuple[int, str]], list[str]]:
                 page = _render(cell.source, cell.get("attachments", {}))
                 if len(page) > left:
                     raise _TooLongError
-                if _elements(page) != _elements(_clean(page)):
+                clean = _clean(page)
+                if _elements(page) != _elements(clean):
                     flags.append(f"active-html: cell {number} of the notebook")
+                if _HAS_MATH.search(clean) and _without_active_math(clean) != clean:
+                    flags.append(f"active-math: cell {number} of the notebook")
         except (_TooLongError, Exception) as error:
             is_long = isinstance(error, _TooLongError)
             slow.append((number, "too long or too slow" if is_long else type(error).__name__))
         else:
             left -= len(page)
     return slow, flags
+
+
+def _show_directions(cells: Any) -> list[int]:
+    """Replace each sign that changes the direction of writing; return the numbers of the cells."""
+    changed = []
+    for number, cell in enumerate(cells, 1):
+        whole = json.dumps(cell, ensure_ascii=False)
+        if not utils.is_locked(cell) and _DIRECTIONS.search(whole):
+            changed.append(number)
+            cell.update(nbformat.from_dict(json.loads(_DIRECTIONS.sub(_named, whole))))
+    return changed
+
+
+def _named(sign: re.Match[str]) -> str:
+    return f"[U+{ord(sign[0]):04X}]"
 
 
 def _cut(cells: Any, folder: Path) -> list[str]:

@@ -183,9 +183,24 @@ def test_address_of_own_files_stays(address: str) -> None:
     assert own["href"] == address
 
 
-@pytest.mark.parametrize("math", ["$\\href{/logout}{x}$", "$$\\cssId{b}{\\href {/logout}{x}}$$"])
-def test_formula_makes_no_link(math: str) -> None:
-    assert not re.search(r"\\(href|cssId)", rendered(math))
+@pytest.mark.parametrize("name", ["href", "cssId", "mmlToken", "require", "def", "unheard"])
+def test_macro_that_is_not_allowed_is_shown_as_typed(name: str) -> None:
+    math = f"$$\\frac{{1}}{{\\{name}{{b}}}}$$"
+    html = rendered(math)
+    assert f"\\{name}" not in html
+    assert Tags(html).text.strip() == math
+    _, flags = look_at_texts([(3, v4.new_markdown_cell(math))])
+    assert flags == ["active-math: cell 3 of the notebook"]
+    assert not is_active(f"C:\\{name}")
+
+
+def test_signs_that_change_the_direction_of_writing_are_shown(tmp_path: Path) -> None:
+    cells = [v4.new_code_cell("a = 1 \u202e# b"), v4.new_markdown_cell("honest")]
+    cells[0].outputs = [v4.new_output("stream", text="\u2066x")]
+    _repairs, flags = settle_page(cells, tmp_path)
+    assert cells[0].source == "a = 1 [U+202E]# b"
+    assert cells[0].outputs[0].text == "[U+2066]x"
+    assert flags == ["direction-marks: cell 1 of the notebook"]
 
 
 def test_text_as_it_was_typed_is_text_in_every_place() -> None:
