@@ -261,13 +261,31 @@ def draw(
         raise ParameterError("--new-secret applies to all assignments; do not name any")
     if new_secret:
         drawing.new_secret(sources)
-    for name in assignments or known:
-        with tqdm(desc=name, unit="capture", disable=None) as bar:
-            for done, total in drawing.draw(known[name], captures=captures, only=only):
-                bar.total, bar.n = total, done
-                bar.refresh()
-    print("drawn; now make the learners' version: make exercises")
-    return 0
+    waiting = list(assignments or known)
+    try:
+        for name in [
+            *waiting,
+            *waiting,
+        ]:  # a set that fails, for example on a busy machine, is last
+            if name not in waiting:
+                continue
+            try:
+                with tqdm(desc=name, unit="capture", disable=None) as bar:
+                    for done, total in drawing.draw(known[name], captures=captures, only=only):
+                        bar.total, bar.n = total, done
+                        bar.refresh()
+                waiting.remove(name)
+            except LabError as error:
+                print(f"tcplab: {name}: not drawn: {error}", file=sys.stderr)
+    finally:
+        if waiting:
+            options = f" --captures {captures}" if captures else ""
+            options += "".join(f" --only {number}" for number in only)
+            rest = f"tcplab draw{options} {' '.join(waiting)}"
+            print(f"tcplab: {len(waiting)} not drawn; to go on: {rest}", file=sys.stderr)
+    if not waiting:
+        print("drawn; now make the learners' version: make exercises")
+    return 1 if waiting else 0
 
 
 def handout(

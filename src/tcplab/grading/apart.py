@@ -5,6 +5,7 @@ Every submission is read in such a process, so a damaged submission makes only o
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import multiprocessing
@@ -25,6 +26,10 @@ from tcplab.errors import StepError, TcplabError
 from tcplab.grading.neutral import one_line
 
 _MIB: Final = 1 << 20
+#: Errors of a disk or of a machine. A file of a learner cannot cause them.
+_MACHINE: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,11 @@ def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | No
     if "error" in answer:
         raise StepError(answer["error"])
     return answer["result"]
+
+
+def is_of_machine(failure: BaseException) -> bool:
+    """Return whether an exception is a fault of the machine, such as a full disk."""
+    return isinstance(failure, OSError) and failure.errno in _MACHINE
 
 
 def how_it_died(exit_code: int | None) -> str:

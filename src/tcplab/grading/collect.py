@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from tcplab.errors import ParameterError, StepError
-from tcplab.grading.apart import StepLimits, apart
+from tcplab.grading.apart import StepLimits, apart, is_of_machine
 from tcplab.grading.batch import scratch_folder
 from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.neutral import one_line, same_for_people, unfit_id
@@ -96,9 +96,6 @@ def collect(
     course = course.resolve()
     _, folders = load_course(course)
     source_folder(folders, assignment)
-    for download in downloads:
-        if not download.exists():
-            raise ParameterError(f"{download}: no such file or folder")
     collected = Collected()
     wanted = _senders(_archives(downloads, collected), _known(folders), collected)
     with scratch_folder(course / "reports" / assignment) as scratch:
@@ -129,13 +126,15 @@ def give_back(
     target.parent.mkdir(parents=True, exist_ok=True)
     given: list[str] = []
     missing: list[str] = []
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+    fresh = target.with_name(f".{target.name}.new")
+    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as packed:
         for login, (_, archive) in sorted(wanted.items()):
             folder = folders.format_path(folders.feedback_directory, login, assignment)
             page = Path(folder, f"{assignment}.html")
             if page.is_file():
                 packed.write(page, PurePosixPath(archive.name).with_suffix(".html"))
             (given if page.is_file() else missing).append(login)
+    fresh.replace(target)
     return target, given, missing
 
 
@@ -144,6 +143,8 @@ def give_back(
 
 def _archives(downloads: Sequence[Path], collected: Collected) -> Iterator[Archive]:
     for download in downloads:
+        if not download.exists():
+            raise ParameterError(f"{download}: no such file or folder")
         if download.is_dir():
             for folder, _folders, names in os.walk(download):
                 for name in sorted(names):
@@ -303,6 +304,8 @@ def unpack(path: str, target: str) -> list[str]:
                 space -= _extract(archive, info, Path(target, *parts), most)
                 taken += 1
             except Exception as error:  # zipfile and its decoders raise many kinds of errors
+                if is_of_machine(error) or isinstance(error, PermissionError):
+                    raise StepError(f"could not be unpacked here ({one_line(error)})") from None
                 notes.append(f"left out: {shown} ({one_line(error, 80)})")
     if not taken:
         raise StepError("; ".join(notes))

@@ -37,7 +37,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading.archive import read_archive, write_archive
+from tcplab.grading.archive import ARCHIVE_FILE, read_archive, write_archive
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
 from tcplab.lab.scratch import temporary_folder
 from tcplab.segments.pcap import COMMENT, byte_order, comment_option
@@ -115,6 +115,9 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
         raise ParameterError(f"captures={count} must be from 1 to {MOST_CAPTURES}")
     if wrong := [number for number in only if not 1 <= number <= count]:
         raise ParameterError(f"{source.name} has captures 1 to {count}, but no capture {wrong[0]}")
+    if scenes and not only:
+        # If the recordings fail or are killed, old captures must not stay under a new secret.
+        (source / ARCHIVE_FILE).unlink(missing_ok=True)
     course = Course(course_key(secret, source.name), count)
     (source / COURSE_FILE).write_text(json.dumps(course._asdict()) + "\n")
     write_constants(source)

@@ -65,12 +65,16 @@ def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Pat
 
 
 def _copy(released: Path, target: Path, captures: list[str]) -> None:
-    shutil.copytree(released, target, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    fresh = target.with_name(f".{target.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)  # left by a run that was killed
+    shutil.copytree(released, fresh, ignore=shutil.ignore_patterns(*_LEFT_OUT))
     if captures:
-        write_archive(target, read_archive(released, captures))
+        write_archive(fresh, read_archive(released, captures))
+    fresh.rename(target)
 
 
 def _zip(released: Path, target: Path, captures: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="tcplab-handout-") as name:
         _copy(released, Path(name, released.name), captures)
-        shutil.make_archive(str(target.with_suffix("")), "zip", name)
+        made = shutil.make_archive(str(target.with_name(f".{target.stem}.new")), "zip", name)
+        Path(made).replace(target)

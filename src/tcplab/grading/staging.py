@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from tcplab.grading.apart import is_of_machine
 from tcplab.grading.neutral import one_line
 
 MAX_FILE_BYTES: Final = 64 << 20
@@ -97,7 +98,12 @@ def put_in_place(fresh: Path, target: Path) -> None:
     shutil.move(fresh, after)
     if target.exists():
         target.rename(before)
-    after.rename(target)
+    try:
+        after.rename(target)
+    except OSError:
+        if before.exists():
+            before.rename(target)
+        raise
     shutil.rmtree(before, ignore_errors=True)
 
 
@@ -209,6 +215,8 @@ def _copy_all(
         try:
             _copy(file.path, _place(target, file.name, expected, staged), most, owner, secret)
         except OSError as error:
+            if is_of_machine(error):
+                raise
             staged.flags.append(f"unreadable: {_quoted(file.name)} ({error.strerror})")
             continue
         taken += 1
