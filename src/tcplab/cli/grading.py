@@ -132,6 +132,8 @@ def collect(
     downloads: Annotated[Sequence[Path], Spelled(Path, "DOWNLOAD")],
     *,
     replace: bool = False,
+    students: Annotated[Path | None, Spelled(Path, "FILE")] = None,
+    take: Annotated[Sequence[str], Spelled(str, "ARCHIVE")] = (),
     course: Folder = Path(),
 ) -> int:
     """Unpack the submissions in an LMS download or in a folder of LOGIN.zip archives.
@@ -140,6 +142,8 @@ def collect(
         assignment: name of the assignment, such as small-writes.
         downloads: the LMS's single archive, or a folder with the learners' archives.
         replace: replace submissions that were collected before and differ.
+        students: file with the class, one login per line or the LMS's CSV; kept as class.txt.
+        take: of several archives of one login, take the one with this name.
         course: folder of the course (default: the current directory).
 
     Example: tcplab collect small-writes downloads/small-writes.zip
@@ -154,6 +158,8 @@ def collect(
         downloads,
         course=course,
         replace=replace,
+        students=students,
+        take=take,
     )
     rows = []
     for login, outcome in collected.done.items():
@@ -163,8 +169,10 @@ def collect(
         print(Table.of(["login", "name in the LMS", "submission"], rows))
     for archive, reason in collected.refused.items():
         print(f"tcplab: {one_line(archive)}: not collected: {reason}", file=sys.stderr)
+    if collected.missing:
+        print(f"nothing from {len(collected.missing)}: {', '.join(collected.missing)}")
     print(f"{len(rows)} collected, {len(collected.refused)} not")
-    return 1 if collected.refused else 0
+    return (3 if rows else 1) if collected.refused else 0
 
 
 def give_back(
@@ -262,30 +270,28 @@ def draw(
     if new_secret:
         drawing.new_secret(sources)
     waiting = list(assignments or known)
-    try:
-        for name in [
-            *waiting,
-            *waiting,
-        ]:  # a set that fails, for example on a busy machine, is last
-            if name not in waiting:
-                continue
-            try:
-                with tqdm(desc=name, unit="capture", disable=None) as bar:
-                    for done, total in drawing.draw(known[name], captures=captures, only=only):
-                        bar.total, bar.n = total, done
-                        bar.refresh()
-                waiting.remove(name)
-            except LabError as error:
-                print(f"tcplab: {name}: not drawn: {error}", file=sys.stderr)
-    finally:
-        if waiting:
-            options = f" --captures {captures}" if captures else ""
-            options += "".join(f" --only {number}" for number in only)
-            rest = f"tcplab draw{options} {' '.join(waiting)}"
-            print(f"tcplab: {len(waiting)} not drawn; to go on: {rest}", file=sys.stderr)
-    if not waiting:
-        print("drawn; now make the learners' version: make exercises")
-    return 1 if waiting else 0
+    # A set that fails, for example on a busy machine, is tried again at the end.
+    for name in [*waiting, *waiting]:
+        if name not in waiting:
+            continue
+        try:
+            with tqdm(desc=name, unit="capture", disable=None) as bar:
+                for done, total in drawing.draw(known[name], captures=captures, only=only):
+                    bar.total, bar.n = total, done
+                    bar.refresh()
+            waiting.remove(name)
+        except LabError as error:
+            print(f"tcplab: {name}: not drawn: {error}", file=sys.stderr)
+        except KeyboardInterrupt:
+            break
+    if waiting:
+        options = f" --captures {captures}" if captures else ""
+        options += "".join(f" --only {number}" for number in only)
+        rest = f"tcplab draw{options} {' '.join(waiting)}"
+        print(f"tcplab: {len(waiting)} not drawn; to go on: {rest}", file=sys.stderr)
+        return 1
+    print("drawn; now make the learners' version: make exercises")
+    return 0
 
 
 def handout(
@@ -306,11 +312,13 @@ def handout(
     Example: tcplab handout small-writes --students class.txt --into small-writes.zip
     """
     with loading():
-        from tcplab.grading.handout import hand_out, students_in
+        from tcplab.grading.handout import hand_out
+        from tcplab.grading.roster import keep_class, students_in
 
     root = course.resolve()
     released = root / "exercises" / assignment
     logins = students_in(students)
+    keep_class(root, logins)
     for _made in hand_out(released, logins, str(root / into)):
         pass
     print(f"{len(logins)} copies in {into.format(assignment=assignment, student='STUDENT')}")

@@ -23,13 +23,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.errors import LabError, ParameterError
+from tcplab.errors import LabError, ParameterError, StepError
+from tcplab.grading.apart import StepLimits, apart
 from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.generate import release
-from tcplab.grading.ledger import NO_MARKS, locked, marks_by_hand
+from tcplab.grading.ledger import NO_MARKS, Ledger, locked, marks_by_hand
 from tcplab.grading.neutral import same_for_people, unfit_id
 from tcplab.grading.pool import Finished, load_ahead, look_for_interrupt, run_each
-from tcplab.grading.staging import content_key
+from tcplab.grading.roster import CLASS_FILE, read_class
+from tcplab.grading.staging import content_key, content_keys
 from tcplab.grading.steps import Task, grade_submission
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
 
 #: The grader gives up on a submission after this time. Other limits should end it earlier.
 DEADLINE_S: Final = 480.0
+
+
+#: Limits on reading all submissions of a class, to find those that have changed.
+_LOOK: Final = StepLimits(wall_s=600, cpu_s=300)
 
 
 @dataclass(slots=True)
@@ -103,12 +109,15 @@ def grade(
     wanted = _submissions(work.folders, assignment, students, batch.failed)
     work.release()
     marks = marks_by_hand(work.folders, assignment)
+    batch.kept = [] if again else _up_to_date(work, wanted, marks)
     tasks = [
         work.task(student, marks.get(student, NO_MARKS), again=again, feedback=feedback)
         for student in wanted
+        if student not in batch.kept
     ]
-    with work.executor() as executor:
-        _run(batch, executor, tasks)
+    if tasks:
+        with work.executor() as executor:
+            _run(batch, executor, tasks)
     work.write_report(batch)
     return batch
 
@@ -182,6 +191,7 @@ class Work:
                 deadline_s=DEADLINE_S,
             )
             return
+        load_ahead()
         with scratch_folder(self.reports) as scratch:
             yield partial(
                 run_each,
@@ -215,8 +225,6 @@ def prepare(
         raise ParameterError(
             f"jobs={jobs} applies to this machine only; set --nthreads of the workers"
         )
-    if not scheduler:
-        load_ahead()
     course = course.resolve()
     config, folders = load_course(course)
     source = source_folder(folders, assignment)
@@ -250,15 +258,42 @@ def _submissions(
             failed[folder.name] = f"the folder's name {reason}; it must be the student's id"
         elif is_submission:
             submitters.append(folder.name)
-    alike = Counter(map(same_for_people, submitters))
-    for student in [student for student in submitters if alike[same_for_people(student)] > 1]:
-        failed[student] = "the id of another student differs from this one by case only"
-        submitters.remove(student)
+    failed |= _unsure(submitters, read_class(Path(folders.root)))
+    submitters = [student for student in submitters if student not in failed]
     if unknown := sorted(set(students) - {*submitters, *failed}):
         raise ParameterError(f"no submission of {', '.join(unknown)} in {submitted}")
     if not submitters and not failed:
         raise ParameterError(f"nothing to grade: no folder {submitted}/STUDENT/{assignment}")
     return [student for student in submitters if not students or student in students]
+
+
+def _unsure(submitters: Sequence[str], listed: Sequence[str]) -> dict[str, str]:
+    """Return those whose grade could be another person's, with the reason."""
+    alike = Counter(map(same_for_people, submitters))
+    unsure = {}
+    for student in submitters:
+        if listed and student not in listed:
+            unsure[student] = f"not in {CLASS_FILE}; add the id there, or rename the folder"
+        elif alike[same_for_people(student)] > 1:
+            unsure[student] = "the id of another student differs from this one by case only"
+    return unsure
+
+
+def _up_to_date(work: Work, students: Sequence[str], marks: dict[str, str]) -> list[str]:
+    """Return those whose grades and pages are up to date, by one look at all submissions."""
+    folders, directory = work.folders, work.folders.submitted_directory
+    ledger = Ledger(work.reports, folders, work.assignment)
+    paths = [Path(folders.format_path(directory, name, work.assignment)) for name in students]
+    try:
+        keys = apart(content_keys, paths, work.source_key, limits=_LOOK)
+    except StepError:  # one at a time, then
+        return []
+    return [
+        student
+        for student, key in zip(students, keys, strict=True)
+        if ledger.has_grade(student, key)
+        and ledger.has_feedback(student, marks.get(student, NO_MARKS))
+    ]
 
 
 def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:

@@ -24,6 +24,7 @@ from tcplab.grading.apart import StepLimits, apart, is_of_machine
 from tcplab.grading.batch import scratch_folder
 from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.neutral import one_line, same_for_people, unfit_id
+from tcplab.grading.roster import CLASS_FILE, keep_class, read_class, students_in
 from tcplab.grading.staging import (
     BY_PRODUCTS,
     MAX_DEPTH,
@@ -41,7 +42,7 @@ MAX_ARCHIVE_BYTES: Final = 512 << 20
 _LIMITS: Final = StepLimits(wall_s=120, cpu_s=60, file_bytes=MAX_ARCHIVE_BYTES)
 
 #: Canvas joins the learner's name, LATE for late work, two numbers and the name of the file.
-_CANVAS: Final = re.compile(r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<own>.+)")
+_CANVAS: Final = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<number>\d+)_\d+_(?P<own>.+)")
 #: Canvas adds a number to a file that is handed in again.
 _HANDED_IN_AGAIN: Final = re.compile(r"(?P<login>.+)-\d+")
 #: Moodle joins the learner's name, a number, the plugin's name and the name of the file.
@@ -74,6 +75,7 @@ class Sender:
     login: str
     name: str = ""  #: name in the LMS, or "" if the LMS does not give it
     number: str = ""  #: number of the learner in the LMS, or ""
+    is_late: bool = False  #: True if Canvas says so
 
 
 @dataclass(slots=True)
@@ -84,28 +86,51 @@ class Collected:
     done: dict[str, str] = field(default_factory=dict)
     senders: dict[str, Sender] = field(default_factory=dict)  #: sender of each login in `done`
     refused: dict[str, str] = field(default_factory=dict)  #: reasons for rejections, by archive
+    missing: list[str] = field(default_factory=list)  #: logins of the class without a submission
 
 
 def collect(
-    assignment: str, downloads: Sequence[Path], *, course: Path = Path(), replace: bool = False
+    assignment: str,
+    downloads: Sequence[Path],
+    *,
+    course: Path = Path(),
+    replace: bool = False,
+    students: Path | None = None,
+    take: Sequence[str] = (),
 ) -> Collected:
     """Unpack the archives in the downloads (archives or folders) into submitted/LOGIN/ASSIGNMENT.
 
-    With `replace`, submissions that were collected before are replaced if they differ.
+    With `replace`, submissions that were collected before are replaced if they differ. `students`
+    is a file with the class (see tcplab.grading.roster). Of several archives of one login, that
+    whose name is in `take` counts.
     """
     course = course.resolve()
     _, folders = load_course(course)
     source_folder(folders, assignment)
     collected = Collected()
-    wanted = _senders(_archives(downloads, collected), _known(folders), collected)
+    known = _known(folders)
+    if students is not None:
+        keep_class(course, students_in(students))
+    if listed := read_class(course):
+        known = {login: known.get(login, "") for login in listed}
+    wanted = _senders(_archives(downloads, collected), known, collected, take)
+    for login in [login for login in wanted if listed and login not in listed]:
+        archive = wanted.pop(login)[1]
+        collected.refused[archive.name] = f"{login!r} is not in {CLASS_FILE}; add it if it is right"
     with scratch_folder(course / "reports" / assignment) as scratch:
         for login, (sender, archive) in sorted(wanted.items()):
             target = Path(folders.format_path(folders.submitted_directory, login, assignment))
             try:
-                collected.done[login] = _take(archive, target, scratch, replace)
+                late = "; late" if sender.is_late else ""
+                collected.done[login] = f"{_take(archive, target, scratch, replace)}{late}"
                 collected.senders[login] = sender
             except (StepError, OSError) as error:
                 collected.refused[archive.name] = one_line(error)
+    collected.missing = [
+        login
+        for login in listed
+        if not Path(folders.format_path(folders.submitted_directory, login, assignment)).is_dir()
+    ]
     return collected
 
 
@@ -191,11 +216,15 @@ def sender_of(name: str, known: Collection[str] = ()) -> Sender:
     if reason := unfit_id(login):
         raise ParameterError(f"its login {reason}")
     about = match or _MOODLES_FOLDER.fullmatch(path.parent.name)
-    return Sender(login, about["name"], about["number"]) if about else Sender(login)
+    is_late = bool(about and about.groupdict().get("late"))
+    return Sender(login, about["name"], about["number"], is_late) if about else Sender(login)
 
 
 def _senders(
-    archives: Iterator[Archive], known: Mapping[str, str], collected: Collected
+    archives: Iterator[Archive],
+    known: Mapping[str, str],
+    collected: Collected,
+    take: Sequence[str] = (),
 ) -> dict[str, tuple[Sender, Archive]]:
     """Return each login's sender and archive. Two are both rejected; one may be someone else's."""
     by_login: dict[str, list[tuple[Sender, Archive]]] = {}
@@ -217,12 +246,14 @@ def _senders(
             )
             continue
         by_login.setdefault(alike, []).append((sender, archive))
-    for several in by_login.values():
-        if len(several) > 1:
+    for alike, several in by_login.items():
+        if len(chosen := [one for one in several if one[1].name in take]) == 1:
+            by_login[alike] = chosen
+        elif len(several) > 1:
             names = " and ".join(repr(one_line(archive.name)) for _, archive in several)
             for sender, archive in several:
                 collected.refused[archive.name] = (
-                    f"is one of several archives of {sender.login}: {names}"
+                    f"is one of several archives of {sender.login}: {names}; --take NAME takes one"
                 )
     return {group[0][0].login: group[0] for group in by_login.values() if len(group) == 1}
 

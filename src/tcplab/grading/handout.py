@@ -16,25 +16,6 @@ from tcplab.grading.assignment import Task
 _LEFT_OUT: Final = (".ipynb_checkpoints", "__pycache__", "captures", ARCHIVE_FILE)
 
 
-def students_in(path: Path) -> list[str]:
-    """Read the ids in a file, one per line, skipping empty lines and comments after "#"."""
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(f"{path} cannot be read: {error}") from None
-    ids = [word for line in lines if (word := line.partition("#")[0].strip())]
-    if not ids:
-        raise ParameterError(f"{path} names no student; write one id per line")
-    for number, student in enumerate(ids):
-        if "/" in student or student.startswith("."):
-            raise ParameterError(
-                f"{path}: {student!r} is not an id; it must be the name of a folder"
-            )
-        if student in ids[:number]:
-            raise ParameterError(f"{path}: {student!r} appears twice")
-    return ids
-
-
 def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Path]:
     """Copy a released exercise for each student, without the captures of others; yield each copy.
 

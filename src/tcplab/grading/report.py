@@ -13,6 +13,7 @@ from typing import Any, Final
 from tcplab.grading.items import Item, Marked, items
 from tcplab.grading.likeness import like_others
 from tcplab.grading.neutral import one_line, table_cell
+from tcplab.grading.roster import read_class
 
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
@@ -79,6 +80,8 @@ def lines(
                 ", ".join(filter(None, (person.last_name, person.first_name))),
                 person.lms_user_id or "",
             )
+    for student in read_class(root):
+        by_student.setdefault(student, Line(student, error="nothing was handed in", to_mark=False))
     _flag_likeness(folders, assignment, by_student)
     return [by_student[student] for student in sorted(by_student)], full
 

@@ -32,7 +32,8 @@ from tcplab.grading.drawing import (
     read_secret,
     write_constants,
 )
-from tcplab.grading.handout import hand_out, students_in
+from tcplab.grading.handout import hand_out
+from tcplab.grading.roster import students_in
 
 #: A scenes.py whose captures have no packets, but end with a text of 20 characters.
 SCENES = """
