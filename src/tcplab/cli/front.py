@@ -28,6 +28,7 @@ _OTHERS: Final[Sequence[_Command]] = (
     grading.collect,
     grading.give_back,
     grading.grade,
+    grading.autograde,
     grading.class_predictions,
     grading.draw,
     grading.handout,

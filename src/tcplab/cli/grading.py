@@ -1,4 +1,4 @@
-"""Commands for instructors: collect, grade, give-back, class-predictions, draw, handout,
+"""Commands for instructors: collect, grade, autograde, give-back, class-predictions, draw, handout,
 try-assignment and new-assignment."""
 
 from __future__ import annotations
@@ -84,6 +84,38 @@ def grade(
                 f"the gradebook cannot be used ({failure.orig}); when it can, run the same"
                 " command again to continue"
             ) from None
+
+
+def autograde(
+    folder: Annotated[Path, Spelled(Path, "FOLDER")],
+    *,
+    assignment: str,
+    student: str,
+    results: Annotated[Path, Spelled(Path, "FILE")],
+    platform: str = "gradescope",
+    course: Folder = Path(),
+) -> int:
+    """Grade one submission for another platform, and write its results as JSON.
+
+    Args:
+        folder: the folder with the notebook and the programs.
+        assignment: name of the assignment, such as small-writes.
+        student: id of the student, from which the numbers in the questions derive.
+        results: file to write.
+        platform: gradescope or prairielearn.
+        course: folder of the course (default: the current directory).
+
+    Example: tcplab autograde submission --assignment cork --student ada --results results.json
+    """
+    with loading():
+        from tcplab.grading import platforms
+
+    judged = platforms.autograde(
+        folder, assignment, student, course=course, platform=platform, into=results
+    )
+    points, full = sum(one.points for one in judged), sum(one.full for one in judged)
+    print(f"{points:g} of {full:g} points; results: {results}")
+    return 0
 
 
 def _report(run: Batch) -> int:

@@ -1,0 +1,113 @@
+"""Grade one submission for another platform, and write its results (`tcplab autograde`).
+
+The submission is graded like a class of one, in a temporary course that refers to the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tcplab.checks import choice
+from tcplab.errors import LabError, ParameterError
+from tcplab.grading.batch import grade
+from tcplab.grading.course import load_course, source_folder
+from tcplab.grading.ledger import write_whole
+from tcplab.grading.neutral import one_line, unfit_id
+from tcplab.grading.report import Line, lines
+from tcplab.grading.staging import Expected, copy_files
+
+_CONFIGURATION: Final = """\
+from pathlib import Path
+from tcplab.grading.course import configure
+configure(get_config(), Path(__file__).resolve().parent)
+"""
+
+
+class Question(NamedTuple):
+    """The result of one question."""
+
+    name: str
+    points: float
+    full: float
+    message: str
+
+
+def autograde(
+    folder: Path, assignment: str, student: str, *, course: Path, platform: str, into: Path
+) -> list[Question]:
+    """Grade a submission and write its results for a platform, one of FORMATS; return them.
+
+    Questions that a person marks are not part of the results. Raise LabError if the submission, or
+    one of its questions, could not be judged.
+    """
+    choice("platform", platform, FORMATS)
+    if not folder.is_dir():
+        raise ParameterError(f"{folder}: no such folder")
+    if reason := unfit_id(student):
+        raise ParameterError(f"student {one_line(student)!r} {reason}")
+    source = source_folder(load_course(course.resolve())[1], assignment)
+    with tempfile.TemporaryDirectory(prefix="tcplab-autograde-") as name:
+        root = Path(name).resolve()
+        (root / "nbgrader_config.py").write_text(_CONFIGURATION)
+        (root / "solutions").symlink_to(source.parent)
+        (root / "exercises").symlink_to(course.resolve() / "exercises")
+        expected = Expected(f"{assignment}.ipynb")
+        copy_files(folder, root / "submitted" / student / assignment, expected)
+        batch = grade(assignment, course=root, jobs=1, feedback=False)
+        for reason in (*batch.failed.values(), *batch.not_judged.values()):
+            raise LabError(f"not graded: {one_line(reason)}")
+        (line,), full = lines(load_course(root)[0], assignment, root, {}, {})
+    results = _results(line, full)
+    write_whole(into, json.dumps(FORMATS[platform](results), indent=1) + "\n")
+    return results
+
+
+def _results(line: Line, full: Mapping[str, float]) -> list[Question]:
+    return [
+        Question(name, line.by_question.get(name, 0.0), most, line.messages.get(name, ""))
+        for name, most in sorted(full.items())
+        if name in line.messages and name not in line.unmarked
+    ]
+
+
+def gradescope(results: list[Question]) -> dict[str, Any]:
+    """Return the results as Gradescope's results.json has them."""
+    tests = [
+        {
+            "name": one.name,
+            "score": one.points,
+            "max_score": one.full,
+            "status": "passed" if one.points == one.full else "failed",
+            "output": one.message,
+            "output_format": "text",
+            "visibility": "visible",
+        }
+        for one in results
+    ]
+    return {"score": round(sum(one.points for one in results), 2), "tests": tests}
+
+
+def prairielearn(results: list[Question]) -> dict[str, Any]:
+    """Return the results of a PrairieLearn external grader, with a score from 0 to 1."""
+    full = sum(one.full for one in results)
+    tests = [
+        {
+            "name": one.name,
+            "points": one.points,
+            "max_points": one.full,
+            "message": one.message,
+        }
+        for one in results
+    ]
+    score = round(sum(one.points for one in results) / full, 4) if full else 0.0
+    return {"gradable": True, "score": score, "tests": tests}
+
+
+FORMATS: Final[Mapping[str, Callable[[list[Question]], dict[str, Any]]]] = {
+    "gradescope": gradescope,
+    "prairielearn": prairielearn,
+}
