@@ -1,7 +1,7 @@
 """Keep the list of the class, `class.txt` in the course's folder, which all commands know.
 
-`tcplab handout --students` and `tcplab collect --students` write it. Without it, whoever hands in
-belongs to the class.
+`tcplab handout --students` and `tcplab collect --students` write it. Without it, all
+learners who hand in belong to the class.
 """
 
 from __future__ import annotations

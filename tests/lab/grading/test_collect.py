@@ -285,9 +285,11 @@ def test_login_that_differs_by_case_only_is_refused(course: Path, tmp_path: Path
 
 
 def test_other_submission_is_replaced_only_with_the_option(course: Path, tmp_path: Path) -> None:
-    def taken(content: bytes, **how: bool) -> Collected:
+    def taken(content: bytes, replace: bool = False) -> Collected:
         archive = packed({"tiny.ipynb": content})
-        return collect("tiny", [lms(tmp_path, {"ada.zip": archive})], course=course, **how)
+        return collect(
+            "tiny", [lms(tmp_path, {"ada.zip": archive})], course=course, replace=replace
+        )
 
     assert taken(b"1").done == {"ada": "new"}
     assert "--replace" in taken(b"2").done["ada"]

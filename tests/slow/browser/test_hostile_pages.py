@@ -120,9 +120,14 @@ def test_page_of_attacks_does_nothing_and_links_nowhere(
     path = course / "feedback" / "eve" / "tiny" / "tiny.html"
     asked: list[str] = []
     said: list[str] = []
+
+    def dismiss(dialog: Any) -> None:
+        said.append(dialog.message)
+        dialog.dismiss()
+
     with tab_of(browser, "hostile-page") as page:
         page.route("**/*", lambda route: serve(route, asked))
-        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", dismiss)
         page.goto(path.as_uri())
         # The last formula is typeset last.
         until(lambda: page.locator(".mjx-mfrac").count() > 0, 60)
