@@ -353,6 +353,8 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
     except StepError:
         raise
     except Exception as error:  # zipfile and its decoders raise many kinds of errors
+        if is_of_machine(error):
+            raise StepError(f"could not be read here ({one_line(error)})") from None
         known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
         problem = f"of the format {known[0]}" if known else one_line(error)
         raise StepError(f"is not a readable zip archive ({problem})") from None
