@@ -16,7 +16,10 @@ from tcplab.grading.collect import Sender, sender_of
         ("ADA.ZIP", Sender("ADA")),
         ("a_b.c@example.org.zip", Sender("a_b.c@example.org")),
         ("lovelaceada_1815_9001_ada.zip", Sender("ada", "lovelaceada", "1815")),
-        ("lovelaceada_LATE_1815_9001_ada_l.zip", Sender("ada_l", "lovelaceada", "1815")),
+        (
+            "lovelaceada_LATE_1815_9001_ada_l.zip",
+            Sender("ada_l", "lovelaceada", "1815", is_late=True),
+        ),
         ("lovelaceada_1815_9001_ada-1.zip", Sender("ada-1", "lovelaceada", "1815")),
         ("hopper_7_8_bob-2.zip", Sender("bob", "hopper", "7")),
         ("Ada L_12_assignsubmission_file_/ada.zip", Sender("ada", "Ada L", "12")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import errno
 import io
 import os
 import stat
@@ -12,13 +11,11 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from typing import Any
 
 import pytest
 from tests.support.nonempty import each
 
 from tcplab.cli import main
-from tcplab.grading import collect as collecting
 from tcplab.grading import collect as collecting
 from tcplab.grading.collect import Collected, collect
 
@@ -118,51 +115,6 @@ def test_archives_of_canvas_and_moodle_become_submissions(course: Path, tmp_path
     assert submitted(course) == of("ada", "bob", "carla", "dan")
     again = collect("tiny", [lms(tmp_path, archives)], course=course)
     assert set(again.done.values()) == {"unchanged", "unchanged; late"}
-
-
-def test_only_the_class_is_collected_and_the_missing_are_named(
-    course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    roster = tmp_path / "canvas.csv"
-    roster.write_text("Student,ID,SIS Login ID\nA,1,ada\nB,2,bob\nC,3,carla\nD,4,dan\n")
-    names = ["a_LATE_1_2_ada-1.zip", "ada.zip", "bob_LATE_3_4_bob-2.zip", "eve_5_6_eve.zip"]
-    download = lms(tmp_path, {name: packed(FILES) for name in [*names, "carla_7_8_carla.zip"]})
-    call = ["collect", "tiny", str(download), "--course", str(course)]
-    assert main([*call, "--students", str(roster)]) == 3
-    said = capsys.readouterr()
-    assert "eve_5_6_eve.zip: not collected: 'eve' is not in class.txt" in said.err
-    assert "is one of several archives of ada" in said.err
-    assert "nothing from 2: ada, dan" in said.out
-    assert "new; late" in said.out
-    assert submitted(course) == of("bob", "carla")
-    assert main([*call, "--take", "ada.zip"]) == 3
-    assert submitted(course) == of("ada", "bob", "carla")
-    assert (course / "class.txt").read_text().split() == ["ada", "bob", "carla", "dan"]
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
-@pytest.mark.parametrize("at", [1, 2])
-def test_fault_of_the_machine_stores_no_half_submission(
-    code: int, at: int, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = 0
-    extract = collecting._extract
-
-    def fail(*arguments: Any) -> int:
-        nonlocal calls
-        calls += 1
-        if calls == at:
-            raise OSError(code, os.strerror(code))
-        return extract(*arguments)
-
-    monkeypatch.setattr(collecting, "_extract", fail)
-    download = lms(tmp_path, {"ada.zip": packed(FILES)})
-    failed = collect("tiny", [download], course=course)
-    assert (failed.done, submitted(course)) == ({}, set())
-    assert os.strerror(code) in failed.refused["ada.zip"]
-    monkeypatch.undo()
-    assert collect("tiny", [download], course=course).done == {"ada": "new"}
-    assert submitted(course) == of("ada")
 
 
 def test_only_the_class_is_collected_and_the_missing_are_named(
