@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,6 +77,13 @@ void *allocate(size_t count, size_t size) {
     if (!memory)
         fail("%zu x %zu bytes of memory", count, size);
     return memory;
+}
+
+void *allocate_pages(size_t bytes) {
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        fail("%zu bytes of memory", bytes);
+    return pages;
 }
 
 /* ---- children ---- */

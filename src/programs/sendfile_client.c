@@ -96,13 +96,12 @@ static char *map_file(void) {
 }
 
 static void send_by_read(int fd) {
-    char *buffer = allocate((size_t)block_bytes, 1);
+    char *buffer = allocate_pages((size_t)block_bytes);
     for (int64_t at = 0; at < file_bytes;) {
         int64_t got = check(pread(file, buffer, block_at(at), at), "reading the file");
         system_calls += send_all(fd, buffer, (size_t)got, 0);
         at += got;
     }
-    free(buffer);
 }
 
 static void send_by_mmap(int fd) {

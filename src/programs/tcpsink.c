@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     start_program(argc, argv, &command);
     if (!read_bytes)
         read_bytes = rcvbuf_bytes ? rcvbuf_bytes : 131072;
-    char *buffer = allocate((size_t)read_bytes, 1);
+    char *buffer = allocate_pages((size_t)read_bytes);
 
     int listener = listen_on(SOCK_STREAM, common.port, prepare, stdout);
     int fd = accept_from(listener);
@@ -100,5 +100,4 @@ int main(int argc, char **argv) {
     /* The end of the connection signals to the source that everything was read. */
     close(fd);
     print_result(stdout, fields, &m);
-    free(buffer);
 }

@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
 
     /* The content does not matter, but the memory must have been written to. Untouched pages are
        all the same page of zeros, which stays in the CPU's cache. */
-    char *block = allocate((size_t)write_bytes, 1);
+    char *block = allocate_pages((size_t)write_bytes);
     if (!untouched)
         memset(block, 'x', (size_t)write_bytes);
 
@@ -128,5 +128,4 @@ int main(int argc, char **argv) {
     bytes = writes * write_bytes;
     end_bytes = get_option(fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF");
     print_result(stdout, fields, &m);
-    free(block);
 }
