@@ -31,7 +31,7 @@ class Case:
     """The peer of a lesson's program, and the check of a changed program."""
 
     #: the course's program at the other end, where {0} is the first argument; "" for a UDP socket
-    #: of this process
+    #: of this process. A check chooses among commands with "|" between them
     peer: str
     facts: Sequence[Fact]
     #: arguments of each run in a check. "10..30..5" stands for 10, 15, 20, 25 or 30, at random
@@ -62,10 +62,10 @@ def _drawn(word: str, random: Random) -> str:
     return str(random.randrange(first, last + 1, step))
 
 
-def _case(slug: str, table: Mapping[str, Any], shared: Mapping[str, Any]) -> Case:
+def _case(slug: str, table: Mapping[str, Any]) -> Case:
     facts = []
     for name, given in table["facts"].items():
-        values = {**shared.get(name, {}), **given}
+        values = {**_SHARED.get(name, {}), **given}
         rule = getattr(rules, values.pop("rule"))
         about = {key: values.pop(key) for key in ("says", "hint", "timed") if key in values}
         values |= {"slug": slug} if rule is rules.sends else {}
@@ -73,11 +73,7 @@ def _case(slug: str, table: Mapping[str, Any], shared: Mapping[str, Any]) -> Cas
     return Case(**{**table, "facts": facts})
 
 
-def _read() -> dict[str, Case]:
-    tables = tomllib.loads(Path(__file__).with_name("cases.toml").read_text())
-    shared = tables.pop("shared")
-    return {slug: _case(slug, table, shared) for slug, table in tables.items()}
-
-
+_TABLES: Final = tomllib.loads(Path(__file__).with_name("cases.toml").read_text())
+_SHARED: Final = _TABLES.pop("shared")
 #: The case of each lesson's program, by slug.
-CASES: Final[Mapping[str, Case]] = _read()
+CASES: Final[Mapping[str, Case]] = {slug: _case(slug, table) for slug, table in _TABLES.items()}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 
 import numpy as np
 
@@ -78,14 +76,6 @@ class Ran:
         mine, times = rows.from_client, rows["time_ns"].astype(np.int64)
         gaps_ms = np.diff(times)[mine[1:] & ~mine[:-1]] / 1e6
         return [float(gap) for gap in gaps_ms]
-
-    @property
-    def bursts(self) -> list[list[int]]:
-        """The `sizes` in groups. A new group begins once the server has sent something."""
-        sent = self.segments.data("client", retransmissions=False)
-        heard = self.segments[self.segments.from_server]["time_ns"]
-        rows = zip(heard.searchsorted(sent["time_ns"]).tolist(), self.sizes, strict=True)
-        return [[size for _heard, size in group] for _key, group in groupby(rows, itemgetter(0))]
 
     @property
     def in_flight(self) -> list[int]:

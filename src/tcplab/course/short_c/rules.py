@@ -20,6 +20,8 @@ from tcplab.experiments.short_transfer import flights
 from tcplab.programs.calls import HANDS_OVER, Call
 from tcplab.segments import TCP, SegmentArray
 
+#: The C library is read into a program that starts, and its helper reads some files, too.
+_STARTING_BYTES: Final = 30_000
 _GOOD: Final = bytes(200) + b"samples".ljust(3000, b"\0") + bytes(20)
 _BLANK: Final = bytes(len(_GOOD))
 #: The bytes that each run must send.
@@ -78,12 +80,9 @@ def answers_questions(ran: Ran, size: int) -> str:
 def few_older_bytes(ran: Ran, size: int, most: int) -> str:
     """Check how many bytes of older records leave between a question and its answer."""
     pairs = zip(_answers(ran, size), ran.left_at_each_reply, strict=False)
-    if (older := max((answer - left for answer, left in pairs), default=0)) <= most:
-        return ""
-    return (
-        f"Up to {older:,} bytes of older records left between a question and its answer, and at"
-        f" most {most:,} should"
-    )
+    older = max((answer - left for answer, left in pairs), default=0)
+    where = "of older records left between a question and its answer"
+    return "" if older <= most else f"Up to {older:,} bytes {where}, and at most {most:,} should"
 
 
 def datagrams_of(ran: Ran, size: int, count: int) -> str:
@@ -143,9 +142,8 @@ def reports_the_gap(ran: Ran) -> str:
     """Check that an ACK reports the gap before the client sends the lost message again."""
     data, server = ran.segments.data("client"), ran.segments.sent_by("server")
     again = data["time_ns"][data["is_retransmission"]]
-    if not len(again):
-        return "The lost message was never sent again"
-    if (server["sack_blocks"][server["time_ns"] < again[0]] > 0).any():
+    before = server["time_ns"] < again.min(initial=0 if not len(again) else 2**62)
+    if (server["sack_blocks"][before] > 0).any():
         return ""
     return "Message 8 was lost and came back by a probe, because no ACK reported a gap before"
 
@@ -159,11 +157,9 @@ def reads_in_turn(ran: Ran, message_bytes: int, reply_bytes: int) -> str:
     calls = _handing_over(ran)
     for call in calls:
         before = (call.written + max(call.asked_bytes, 1) - 1) // size
-        if call.read < before * reply_bytes:
-            return (
-                f"When a part of message {before + 1} was handed to the kernel, the program had"
-                f" read {call.read} of the {before * reply_bytes} bytes of answers"
-            )
+        if call.read < (due := before * reply_bytes):
+            had = f"the program had read {call.read} of the {due} bytes of answers"
+            return f"When a part of message {before + 1} was handed to the kernel, {had}"
     return "" if calls else "The check saw no call that hands bytes to TCP"
 
 
@@ -218,12 +214,10 @@ def prints_an_honest_rate(ran: Ran, count: int) -> str:
         return "The program printed no rate"
     if ran.ended_ns < int(acks["time_ns"][0]):
         return "The program had ended before the last ACK arrived"
-    if 0.6 * count / took_s <= float(number[0]) <= 1.05 * count / took_s + 1:
-        return ""
-    return (
-        f"The line says {float(number[0]):,.0f} records per second, but {1e3 * took_s:.0f} ms"
-        f" passed until the last ACK, so there were {count / took_s:,.0f}"
-    )
+    printed, true = float(number[0]), count / took_s
+    passed = f"{1e3 * took_s:.0f} ms passed until the last ACK, so there were {true:,.0f}"
+    message = f"The line says {printed:,.0f} records per second, but {passed}"
+    return "" if 0.6 * true <= printed <= 1.05 * true + 1 else message
 
 
 # ---- windows, queues and lines ----
@@ -234,13 +228,15 @@ def window_fills(ran: Ran, path_bytes: int) -> str:
     sent = ran.segments.sent_by("server")
     syn_acks, acks = sent[sent.is_syn], sent[~sent.is_syn]
     usual = float(np.median(acks["window"][len(acks) // 2 :])) if len(acks) else 0.0
-    if usual >= path_bytes:
-        return ""
-    scale = int(syn_acks["wscale"][0]) if len(syn_acks) else -1
-    return (
-        f"The SYN-ACK has the scale {scale}, and half of the windows in the second half of the"
-        f" transfer had {usual:,.0f} bytes or fewer; the path holds {path_bytes:,}"
-    )
+    scale = int(syn_acks["wscale"].max(initial=-1))
+    message = f"The SYN-ACK has the scale {scale}, and half of the later windows had {usual:,.0f}"
+    return "" if usual >= path_bytes else f"{message} bytes or fewer; the path holds {path_bytes:,}"
+
+
+def keeps_flowing(ran: Ran, most_ms: float) -> str:
+    """Check that no pause between segments with data is longer."""
+    pause_ms = int(np.diff(ran.segments.data("client")["time_ns"].astype(np.int64)).max()) / 1e6
+    return f"The data stood still for {pause_ms:.0f} ms" if pause_ms > most_ms else ""
 
 
 def keeps_the_line_busy(ran: Ran, rate_mbit: float, percent: float) -> str:
@@ -255,24 +251,23 @@ def mostly_in_flight(ran: Ran, percent: float, least: int = 0, most: int = 10**9
     flight = np.array(ran.in_flight or [0])
     good = 100 * float(np.mean((flight >= least) & (flight <= most)))
     limit = f"at least {least:,}" if least else f"at most {most:,}"
-    return (
-        "" if good >= percent else f"Only {good:.0f} % of the segments left with {limit} in flight"
-    )
+    message = f"Only {good:.0f} % of the segments left with {limit} bytes in flight"
+    return "" if good >= percent else message
 
 
 def keeps_its_window(ran: Ran, rtt_ms: float, most: int) -> str:
     """Check that the data leaves in fewer flights than with a new window per message."""
-    if (count := len(flights(ran.segments, rtt_ms))) <= most:
-        return ""
-    return f"The uploads left in {count} flights, as if each began with a new window"
+    count = len(flights(ran.segments, rtt_ms))
+    message = f"The uploads left in {count} flights, as if each began with a new window"
+    return "" if count <= most else message
 
 
 def not_slower(ran: Ran, times: float) -> str:
     """Check that the run takes at most `times` as long as the original's."""
     assert ran.original is not None
-    if ran.span_ms <= times * ran.original.span_ms:
-        return ""
-    return f"Your program took {ran.span_ms:,.0f} ms, and the original {ran.original.span_ms:,.0f}"
+    mine_ms, its_ms = ran.span_ms, ran.original.span_ms
+    message = f"Your program took {mine_ms:,.0f} ms, and the original {its_ms:,.0f} ms"
+    return "" if mine_ms <= times * its_ms else message
 
 
 def both_send(ran: Ran, seconds: float) -> str:
@@ -297,9 +292,8 @@ def has_a_share(ran: Ran, percent: float) -> str:
         for rows in both
     )
     share = 100 * mine / max(mine + other, 1)
-    if share >= percent:
-        return ""
-    return f"While both programs sent, yours got {share:.0f} % of the bytes, not {percent:g} %"
+    message = f"While both programs sent, yours got {share:.0f} % of the bytes"
+    return "" if share >= percent else f"{message}, not {percent:g} %"
 
 
 # ---- calls ----
@@ -309,19 +303,21 @@ def copies_nothing(ran: Ran) -> str:
     """Check that no process of the program reads the pipe's bytes into its memory."""
     if ran.entered_bytes < 0:
         return "/proc/PID/io does not count here what the program read"
-    if ran.entered_bytes <= len(ran.file) // 10:
-        return ""
-    return f"All bytes arrived, but {ran.entered_bytes:,} bytes were copied into the program"
+    message = f"All bytes arrived, but {ran.entered_bytes:,} bytes were copied into the program"
+    return "" if ran.entered_bytes <= _STARTING_BYTES else message
 
 
 def in_few_calls(ran: Ran, bytes_per_call: int) -> str:
     """Check that the program makes fewer calls than one for each `bytes_per_call` of its file."""
-    if ran.calls < len(ran.file) // bytes_per_call:
-        return ""
-    return (
-        f"All {len(ran.file):,} bytes arrived, but in {ran.calls:,} calls, at least one for each"
-        f" {bytes_per_call} bytes"
-    )
+    message = f"All {len(ran.file):,} bytes arrived, but in {ran.calls:,} calls"
+    many = ran.calls >= len(ran.file) // bytes_per_call
+    return f"{message}, at least one for each {bytes_per_call} bytes" if many else ""
+
+
+def stops_at_the_end(ran: Ran) -> str:
+    """Check that the program does not go on once it has handed over its whole file."""
+    useless = sum(call.written >= len(ran.file) for call in _handing_over(ran))
+    return f"After the end of the file, {useless} calls sent nothing" if useless > 3 else ""
 
 
 # ---- what several rules need ----

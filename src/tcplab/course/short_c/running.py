@@ -10,8 +10,8 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -59,7 +59,7 @@ def run(
             Without any command, a UDP socket of this process receives.
     """
     case = CASES[slug]
-    peer = [word.format(*arguments) for word in server or case.peer.split()]
+    peer = [word.format(*arguments) for word in server or case.peer.split("|")[0].split()]
     with temporary_folder() as folder:
         program = compile_source(source or path_of(slug), Path(folder))
         if case.listens:
@@ -116,14 +116,13 @@ def _run_client(
         )
 
 
-@contextmanager
-def _receiver(network: Network) -> Iterator[socket.socket]:
-    """Yield a UDP socket on the server with a large buffer."""
-    with network.server.socket(kind=socket.SOCK_DGRAM) as receiver:
-        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 23)
-        receiver.settimeout(_LAST_SEGMENTS_S)
-        receiver.bind((network.server.address, 0))
-        yield receiver
+def _receiver(network: Network) -> socket.socket:
+    """Return a UDP socket on the server with a large buffer."""
+    receiver = network.server.socket(kind=socket.SOCK_DGRAM)
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 23)
+    receiver.settimeout(_LAST_SEGMENTS_S)
+    receiver.bind((network.server.address, 0))
+    return receiver
 
 
 def _datagrams(receiver: socket.socket) -> list[bytes]:
