@@ -20,7 +20,6 @@ from tcplab.grading.packets import NO_PROBES, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
-from tcplab.lab import Lab
 
 #: The notebook variables with the answer to each question; none if the answer is a program.
 ANSWERS = {
@@ -173,18 +172,15 @@ def run_slices(
 ) -> tuple[LabRun, bytes]:
     """Run the learner's program; return the run and the file that the program had to send."""
     file = random.Random(file_bytes).randbytes(file_bytes)
-    path = Lab(rtt_ms=6) if is_narrow else Lab(rtt_ms=4, mtu=mtu)
-    with path as network:
-        if is_narrow:
-            network.link.update("client->server", mtu=mtu, icmp="on")
-        run = submission.run_in_lab(
-            submission.compile("slices.c"),
-            ["10.0.0.2", "{port}", "data"],
-            peer=[sys.executable, str(PEER), str(submission.numbers["header_bytes"])],
-            lab=network,
-            files={"data": file},
-            limits=Limits(wall_s=12, cpu_s=8, processes=8),
-        )
+    narrow = {"rtt_ms": 6, "to_server": {"mtu": mtu, "icmp": "on"}}
+    run = submission.run_in_lab(
+        submission.compile("slices.c"),
+        ["10.0.0.2", "{port}", "data"],
+        peer=[sys.executable, str(PEER), str(submission.numbers["header_bytes"])],
+        lab=narrow if is_narrow else {"rtt_ms": 4, "mtu": mtu},
+        files={"data": file},
+        limits=Limits(wall_s=12, cpu_s=8, processes=8),
+    )
     return run, file
 
 

@@ -13,7 +13,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -245,7 +245,7 @@ class Submission:
         peer: Sequence[str],
         role: Literal["client", "server"] = "client",
         port: int = 9000,
-        lab: Mapping[str, Any] | Lab | None = None,
+        lab: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
         limits: Limits | None = None,
         connections: int = 1,
@@ -260,12 +260,17 @@ class Submission:
             peer: the course's program and its options. A server must print its port (--json). For a
                 client, "{port}" is replaced.
             port: port on which the learner's server must listen; not used by a client.
-            lab: parameters of the Lab, such as {"rtt_ms": 20}, or a Lab that was made for this run.
+            lab: parameters of the Lab, such as {"rtt_ms": 20}, and under "to_server" those with
+                which Link.update() changes the way to the server before the run.
             connections: number of connections that are allowed. If there may be several, the
                 segments of all are returned.
         """
         start = partial(self.start, built, files=files, limits=limits)
-        with nullcontext(lab) if isinstance(lab, Lab) else Lab(**(lab or {})) as network:
+        parameters = dict(lab or {})
+        to_server = parameters.pop("to_server", None)
+        with Lab(**parameters) as network:
+            if to_server is not None:
+                network.link.update("client->server", **to_server)
             with (
                 network.client.capture() as client_capture,
                 network.server.capture() as server_capture,

@@ -275,7 +275,7 @@ def test_frequent_or_bad_submissions_delay_no_other_student(course: Path, tiny: 
         watching.process.send_signal(signal.SIGCONT)
         watching.until(lambda: watching.log.read_text().count("page released") == 5)
         status, output = watching.end()
-    assert status == 1  # oscar has no grade
+    assert status == 3  # oscar has no grade
     assert "oscar: no grade: it contains no file of its owner; link: 'tiny.ipynb'" in output
     order = [line.split()[1] for line in output.splitlines() if "graded, page released" in line]
     assert sorted(order) == ["ada:", "bob:", "carla:", "mallory:", "mallory:"], output

@@ -158,7 +158,7 @@ def test_second_run_grades_nothing_and_escapes_names(
     course: Path, batch: Batch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert batch.failed
-    assert main(["grade", "tiny", "--course", str(course), "--jobs", "2"]) == 1
+    assert main(["grade", "tiny", "--course", str(course), "--jobs", "2"]) == 3
     printed = capsys.readouterr()
     assert "\x1b" not in printed.err
     assert "tcplab: two\\nlines,1\\x1b[31m: no grade: the folder's name" in printed.err
@@ -201,7 +201,7 @@ def test_grade_is_kept_if_no_page_can_be_made(
     course = shutil.copytree(tiny.course, tmp_path / "course")
     tiny.hand_in(course / "submitted" / "ada")
     (course / "feedback").write_text("a file where the folder should be")
-    assert main(["grade", "tiny", "--course", str(course)]) == 1
+    assert main(["grade", "tiny", "--course", str(course)]) == 3
     assert "tcplab: ada: no feedback page: NotADirectoryError" in capsys.readouterr().err
     row = grades(course)["ada"]
     assert float(row["score"]) == 5
