@@ -38,6 +38,7 @@ from tcplab.experiments.mode import (
     recorded,
     why_no_programs,
 )
+from tcplab.experiments.provenance import disturbance, warning
 from tcplab.lab.host import started_commands
 
 P = ParamSpec("P")
@@ -108,14 +109,14 @@ def experiment(
             programs = needs(**arguments) if callable(needs) else needs
             if network is not None:
                 machine.require(*programs)
-                return cast(R, _run(name, function, args, kwargs))
+                return cast(R, _run(name, function, network, args, kwargs))
             if why := _why_not_live(on_loopback, arguments) or machine.lacking(*programs):
                 return cast(R, recorded(name, arguments, why))
             try:
                 with exclusive(
                     lambda: announce("Waiting for another measurement on this machine.")
                 ):
-                    result = _run(name, function, args, kwargs)
+                    result = _run(name, function, None, args, kwargs)
             except MissingError as error:
                 return cast(R, recorded(name, arguments, str(error)))
             if directory := os.environ.get("TCPLAB_RECORD"):
@@ -140,8 +141,9 @@ def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[st
     return ""
 
 
-def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    with started_commands() as commands:
+def _run(name: str, function: Callable[..., Any], network: Any, args: Any, kwargs: Any) -> Any:
+    with started_commands() as commands, disturbance(network) as disturbed:
         result = function(*args, **kwargs)
     added = {"experiment": name, "host_commands": list(commands)}
-    return replace(result, provenance=added | dict(result.provenance))
+    result = replace(result, provenance=added | dict(result.provenance) | disturbed)
+    return replace(result, provenance={**result.provenance, "disturbed": warning(result)})

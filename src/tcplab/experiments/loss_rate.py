@@ -66,7 +66,7 @@ def measure(
     for rtt_ms, loss in paths:
         mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for an impossible path
     cases = [(congestion, *path) for congestion in congestions for path in paths]
-    variants, origins = in_labs(
+    variants, origin = in_labs(
         "loss-rate",
         duration_s,
         cases,
@@ -79,7 +79,7 @@ def measure(
         },
         lambda lab, case: _lossy(lab, *case, duration_s),
     )
-    return Result(variants, origins[0])
+    return Result(variants, origin)
 
 
 def _lossy(lab: Lab, congestion: str, rtt_ms: float, loss: float, duration_s: float) -> Lossy:

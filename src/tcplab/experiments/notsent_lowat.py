@@ -63,14 +63,14 @@ def measure(
         rtts_ms: round-trip times of the idle path
     """
     keys = [(option, rtt_ms) for option in options for rtt_ms in rtts_ms]
-    variants, origins = in_labs(
+    variants, origin = in_labs(
         "notsent-lowat",
         duration_s,
         keys,
         lambda key: {"rtt_ms": key[1], "rate_mbit": 10.0, "aqm": "codel"},
         lambda lab, key: _aged(lab, key[0], limit_bytes, duration_s),
     )
-    return Result(variants, origins[0])
+    return Result(variants, origin)
 
 
 def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged:

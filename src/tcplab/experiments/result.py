@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from tcplab.experiments.mode import recorded_note
-from tcplab.experiments.provenance import wire_note
+from tcplab.experiments.provenance import warning_note
 from tcplab.experiments.quantities import Data, Variant
 from tcplab.tables import Column, Table
 
@@ -67,10 +67,10 @@ def as_json(result: Tabular) -> str:
 def table(result: Tabular) -> Table:
     """Return the result as a table.
 
-    The caption says whether the rows were recorded, whether the link missed packets or sent them
-    too late, and what this machine does not offer. A notebook folds the hosts' commands under it.
+    The caption says whether the rows were recorded, which numbers a busy machine may have changed,
+    and what this machine does not offer. A notebook folds the hosts' commands under it.
     """
     origin = result.provenance
-    notes = recorded_note(origin), wire_note(origin), origin.get("left_out")
+    notes = recorded_note(origin), warning_note(origin), origin.get("left_out")
     commands = "\n".join(origin.get("host_commands", ()))
     return Table(result.columns, result.rows(), " ".join(filter(None, notes)), commands)

@@ -190,6 +190,8 @@ class Lab(Network):
             return
         self._closed = True
         atexit.unregister(self.close)
+        with contextlib.suppress(AttributeError, LabError):  # the link was never made, or failed
+            self.link.ended.append(self.link.lateness())
         self._namespaces.close()
         # A process here ends when the kernel has killed the process that it started in the
         # laboratory.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tcplab.checks import choice, number, whole
 from tcplab.errors import LabError, ParameterError
@@ -31,6 +31,8 @@ class Link:
     """
 
     DIRECTIONS: Final = {"both": "both", "client->server": "ab", "server->client": "ba"}
+    #: The lateness of each link of this process that has ended, in the order of the ends.
+    ended: ClassVar[list[dict[str, Any]]] = []
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -131,17 +133,16 @@ class Link:
     def lateness(self) -> dict[str, Any]:
         """Return how late the link has sent packets, and any warning about it.
 
-        wire_late_share is the share of packets more than 1 ms late. wire_missed counts packets that
-        arrived while the link's receive ring was full. wire_late is the warning, if there is one.
+        wire_late_max_ms is the greatest lateness. wire_missed counts packets that arrived while the
+        link's receive ring was full. wire_late is the warning, if there is one.
         """
         counted = self.counters().values()
         p99_ms = max(direction["late_ns"]["p99"] for direction in counted) / 1e6
-        packets = sum(direction["packets_out"] for direction in counted)
         missed = sum(direction["dropped"]["ring"] for direction in counted)
         lateness: dict[str, Any] = {
+            "wire_packets": sum(direction["packets_out"] for direction in counted),
             "wire_late_p99_ms": p99_ms,
-            "wire_late_share": sum(direction["late_packets"] for direction in counted)
-            / max(packets, 1),
+            "wire_late_max_ms": max(direction["late_ns"]["max"] for direction in counted) / 1e6,
             "wire_missed": missed,
         }
         if missed:

@@ -34,11 +34,11 @@ def answer(job: Job) -> dict[str, Any]:
 
 
 def _noted(shown: Shown, caught: list[warnings.WarningMessage]) -> Shown:
-    """Add the warnings of this package and a late link to the notes, each note once."""
+    """Add the warnings of this package and a busy machine to the notes, each note once."""
     notes = [*shown.notes]
     notes += [str(one.message) for one in caught if "tcplab" in (one.filename or "")]
     if not shown.provenance.get("recorded"):
-        notes.append(shown.provenance.get("wire_late") or "")
+        notes.append(shown.provenance.get("disturbed") or "")
     return replace(shown, notes=[_one_line(note) for note in dict.fromkeys(notes) if note])
 
 

@@ -144,7 +144,7 @@ def test_provenance_is_shown_in_words() -> None:
 
 
 def test_notes_are_sent_once_and_a_fault_in_one_line() -> None:
-    origin, notes = {"wire_late": "the wire was\nlate"}, ["said twice", "said twice"]
+    origin, notes = {"disturbed": "the wire was\nlate"}, ["said twice", "said twice"]
     result = Shown.of(None, None, [], origin, notes=notes)
     owner: Any = SimpleNamespace()
     late: Any = SimpleNamespace(run=lambda _job: result)

@@ -71,7 +71,9 @@ class LiveTransfer:
                         stretches.append((values, []))
                     stretches[-1][1].append(reading)
                     job.sample(reading)
-            origin = provenance(lab, congestion=congestion, changes=len(stretches) - 1)
+            late = lab.link.lateness().get("wire_late", "")
+            details = {"congestion": congestion, "changes": len(stretches) - 1, "disturbed": late}
+            origin = provenance(lab, **details)
         job.stage("drawing")
         if sum(len(readings) for _values, readings in stretches) < 2:
             raise LabError("stopped before there was anything to see; let it run for a second")
