@@ -236,13 +236,14 @@ CASES = {
         "fault",
         "SO_MAX_PACING_RATE",
         {"rtt_ms": 10},
-        change=("c.setsockopt(socket.SOL_SOCKET, 47, 10**6); ", ""),
+        change=("c.setsockopt(socket.SOL_SOCKET, 47, 1_000_000); ", ""),
     ),
     "TCP_WINDOW_CLAMP": Case(
         ACCEPT + "c.recv(9); c.sendall(bytes(500_000))",
-        CONNECT
-        + "s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 16384)\n"
-        + "s.sendall(b'ask'); n = 500_000\nwhile n: n -= len(s.recv(n))",
+        # Before connect(), since the window that was once offered is not taken back.
+        "import socket; s = socket.socket()\n"
+        "s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 16384)\n"
+        "s.connect(('server', 8080)); s.sendall(b'ask'); n = 500_000\nwhile n: n -= len(s.recv(n))",
         "window-clamp",
         "fault",
         "do not set TCP_WINDOW_CLAMP",

@@ -29,7 +29,7 @@ def test_loopback_runs_commands_and_refuses_the_rest_by_name() -> None:
 
 
 def test_a_missing_program_is_named_with_the_fix() -> None:
-    with pytest.raises(LabError, match="'no-such-program' is not built; .*run 'make setup'"):
+    with pytest.raises(LabError, match=r"'no-such-program' is not built; .*run 'make setup'"):
         program_path("no-such-program")
 
 
