@@ -521,11 +521,14 @@ void look_at(const struct seccomp_notif *notice, int64_t now_ns) {
     used = 0;
     if (logged >= most)
         return;
-    if (call)
-        log_use(call->kind == EXITS);
     if (notice->data.arch != THIS_ARCHITECTURE) {
         line("unseen", "32-bit");
-    } else if (call->kind == UNSEEN) {
+        return;
+    }
+    if (!call)
+        return;
+    log_use(call->kind == EXITS);
+    if (call->kind == UNSEEN) {
         line("unseen", "io_uring");
     } else if (call->kind == EXECS) {
         look_at_exec(args);
