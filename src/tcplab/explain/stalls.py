@@ -109,8 +109,9 @@ def _waits_for_the_end(
     if not asked or (answers and answers[-1].time_ns > asked[-1].time_ns):
         return False
     wrote = asked[-1]
-    # A read takes what was there when it began.
-    idle = all(unread[side] <= call.unread for side, call in last.items())
+    # A read takes what was there when it began, and ends. So the server's read waits only if there
+    # was nothing.
+    idle = unread["server"] == 0 and unread["client"] <= last["client"].unread
     return idle and last["server"].name == "read" and wrote.written + wrote.asked_bytes <= sent
 
 
