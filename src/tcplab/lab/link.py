@@ -137,12 +137,13 @@ class Link:
         link's receive ring was full. wire_late is the warning, if there is one.
         """
         counted = self.counters().values()
-        p99_ms = max(direction["late_ns"]["p99"] for direction in counted) / 1e6
+        p99_ms = max((direction["late_ns"]["p99"] for direction in counted), default=0) / 1e6
+        latest_ns = max((direction["late_ns"]["max"] for direction in counted), default=0)
         missed = sum(direction["dropped"]["ring"] for direction in counted)
         lateness: dict[str, Any] = {
             "wire_packets": sum(direction["packets_out"] for direction in counted),
             "wire_late_p99_ms": p99_ms,
-            "wire_late_max_ms": max(direction["late_ns"]["max"] for direction in counted) / 1e6,
+            "wire_late_max_ms": latest_ns / 1e6,
             "wire_missed": missed,
         }
         if missed:
