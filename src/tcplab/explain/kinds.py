@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from tcplab.explain.activity import Activities
 from tcplab.explain.causes import CAUSES
@@ -68,8 +68,14 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
         return None
     reset_ns = int(rsts[0])
     ended = rows["time_ns"][~from_server & (rows["flags"] & (FIN | RST) != 0)]
-    if len(ended) and int(ended[0]) < reset_ns and not _lost_data(conversation):
-        return None  # the client had ended the connection, and all its data had arrived
+    fins = rows["time_ns"][from_server & (rows["flags"] & FIN != 0)]
+    if len(ended) and int(ended[0]) < reset_ns:
+        # The client had ended the connection. What it sent after the server's last data is a
+        # farewell, such as TLS's close_notify.
+        lost = _lost_times(conversation)
+        answers = rows["time_ns"][from_server & (rows["payload_bytes"] > 0)]
+        if not len(lost) or (len(answers) and bool((lost > int(answers.max())).all())):
+            return None
     client, server = (conversation.sockets.get(side) for side in ("client", "server"))
     if not _was_used(conversation, client, reset_ns):
         return None
@@ -79,7 +85,6 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
         unread = closes[-1].unread if closes else 0
     if unread:
         return "reset-unread", f"the server closed the connection with {unread} bytes unread"
-    fins = rows["time_ns"][from_server & (rows["flags"] & FIN != 0)]
     sent = rows["time_ns"][~from_server & (rows["payload_bytes"] > 0)]
     late = len(fins) and len(sent) and bool((sent > int(fins[0]) - conversation.rtt_ns).any())
     if not late:
@@ -100,15 +105,16 @@ def _was_used(conversation: Conversation, client: SocketCalls | None, reset_ns: 
         last = client.calls[-1:]
         return any(call.name in (*HANDS_OVER, "read") for call in [*late, *last])
     sent = rows["time_ns"][(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
-    return bool(len(sent)) and _lost_data(conversation)
+    return bool(len(sent)) and bool(len(_lost_times(conversation)))
 
 
-def _lost_data(conversation: Conversation) -> bool:
-    """Return whether the server's host never acknowledged the client's last data."""
+def _lost_times(conversation: Conversation) -> Any:
+    """Return when the client's data left that the server's host never acknowledged."""
     rows = conversation.rows
     acked = rows[(rows["direction"] == 1) & (rows["flags"] & RST == 0)]["ack"].max(initial=0)
-    ends = (rows["seq"] + rows["payload_bytes"])[rows["direction"] == 0].max(initial=0)
-    return int(ends) > int(acked)
+    ends = rows["seq"] + rows["payload_bytes"]
+    lost = (rows["direction"] == 0) & (rows["payload_bytes"] > 0) & (ends > acked)
+    return rows["time_ns"][lost]
 
 
 def _is_idle(conversation: Conversation, fin_ns: int) -> bool:
