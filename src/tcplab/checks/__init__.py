@@ -8,6 +8,12 @@ from collections.abc import Iterable
 
 from tcplab.errors import ParameterError
 
+__all__ = ["choice", "number", "unknown", "whole"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def number(
     name: str, value: float, low: float, high: float = math.inf, *, unit: str = "", fix: str = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import enum
+import functools
 import hashlib
 import importlib
 import io
@@ -32,7 +33,9 @@ from tcplab.segments.pcap import ETHERNET
 DIRECTORY: Final = Path(__file__).parent.parent / "recordings"
 
 #: Names of classes that were renamed, and their present names. Both are as in recordings.
-FORMER_NAMES: Final[dict[str, str]] = {}
+FORMER_NAMES: Final[dict[str, str]] = {
+    "tcplab.experiments.sendfile.header:WithHeader": "tcplab.experiments.sendfile:WithHeader",
+}
 
 _KIND: Final = "$"  # key of an encoded object's kind, such as "tuple" or "module:Class"
 
@@ -273,23 +276,21 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _name(cls: type) -> str:
-    """Return "module:Class" with the outermost package that exports it, as modules may move."""
-    module = cls.__module__
-    while "." in (package := module.rpartition(".")[0]):
-        if getattr(sys.modules[package], cls.__qualname__, None) is not cls:
-            break
-        module = package
-    name = f"{module}:{cls.__qualname__}"
+    """Return "module:Class". Within a package, and within an experiment, classes may move."""
+    depth = 3 if cls.__module__.startswith("tcplab.experiments.") else 2
+    name = ".".join(cls.__module__.split(".")[:depth]) + f":{cls.__qualname__}"
     if not name.startswith("tcplab."):
         raise TypeError(f"a recording cannot hold a {name}: it is not a class of tcplab")
     return name
 
 
+@functools.cache
 def _class(name: str) -> Any:
     """Return tcplab's data class with this name (see :func:`_name`), or raise ValueError."""
     module, _, cls = FORMER_NAMES.get(name, name).partition(":")
     if module.partition(".")[0] == "tcplab" and cls:
-        candidate = getattr(importlib.import_module(module), cls, None)
-        if _holds_data(candidate):
-            return candidate
+        importlib.import_module(module)
+        for place in [place for place in sys.modules if f"{place}.".startswith(f"{module}.")]:
+            if _holds_data(candidate := getattr(sys.modules[place], cls, None)):
+                return candidate
     raise ValueError(f"{name!r} is neither a kind of data nor a class of tcplab that holds data")

@@ -10,13 +10,24 @@ A value that is out of range raises ParameterError. LabError says what the machi
 refused, and what would allow it.
 """
 
-# ruff: noqa: F403
+from tcplab.lab.binaries import program_path
+from tcplab.lab.host import Command, Host, Network, Pair
+from tcplab.lab.lab import PINNED_SYSCTLS, Lab, congestion_controls
+from tcplab.lab.link import Link
+from tcplab.lab.loopback import Loopback, has_net_raw
+from tcplab.lab.namespaces import why_no_lab
 
-from __future__ import annotations
-
-from tcplab.lab.binaries import *
-from tcplab.lab.host import *
-from tcplab.lab.lab import *
-from tcplab.lab.link import *
-from tcplab.lab.loopback import *
-from tcplab.lab.namespaces import *
+__all__ = [
+    "PINNED_SYSCTLS",
+    "Command",
+    "Host",
+    "Lab",
+    "Link",
+    "Loopback",
+    "Network",
+    "Pair",
+    "congestion_controls",
+    "has_net_raw",
+    "program_path",
+    "why_no_lab",
+]

@@ -4,14 +4,72 @@ A value out of range or an unknown name raises ValueError, and so does an event 
 the previous event of the same model. The message names the value and what is allowed, in one line.
 """
 
-# ruff: noqa: F403
+from tcplab.models.buffers import (
+    receive_buffer_grant,
+    receive_window,
+    send_buffer_grant,
+    truesize_bytes,
+    window_from_buffer,
+)
+from tcplab.models.conversation import Call, NetworkPath, Peer, simulate
+from tcplab.models.copies import ChainCost, chain_cost
+from tcplab.models.kernel import RttEstimator
+from tcplab.models.links import (
+    ETHERNET_FRAMING_BYTES,
+    MATHIS_CONSTANTS,
+    Encapsulation,
+    announced_mss_bytes,
+    bdp_bytes,
+    goodput_mbyte_s,
+    header_share,
+    jain_index,
+    mathis_mbit,
+    mss_bytes,
+    packet_count,
+    sawtooth_share,
+    serialisation_ms,
+    slow_start_flights,
+    throughput_mbit,
+    transfer_flights,
+    transfer_ms,
+    window_limit_mbit,
+)
+from tcplab.models.messages import message_calls, message_cost, segment_sizes
+from tcplab.models.reasons import Reason
 
-from tcplab.models.acks import *
-from tcplab.models.buffers import *
-from tcplab.models.conversation import *
-from tcplab.models.copies import *
-from tcplab.models.kernel import *
-from tcplab.models.links import *
-from tcplab.models.messages import *
-from tcplab.models.nagle import *
-from tcplab.models.reasons import *
+__all__ = [
+    "ETHERNET_FRAMING_BYTES",
+    "MATHIS_CONSTANTS",
+    "Call",
+    "ChainCost",
+    "Encapsulation",
+    "NetworkPath",
+    "Peer",
+    "Reason",
+    "RttEstimator",
+    "announced_mss_bytes",
+    "bdp_bytes",
+    "chain_cost",
+    "goodput_mbyte_s",
+    "header_share",
+    "jain_index",
+    "mathis_mbit",
+    "message_calls",
+    "message_cost",
+    "mss_bytes",
+    "packet_count",
+    "receive_buffer_grant",
+    "receive_window",
+    "sawtooth_share",
+    "segment_sizes",
+    "send_buffer_grant",
+    "serialisation_ms",
+    "simulate",
+    "slow_start_flights",
+    "throughput_mbit",
+    "transfer_flights",
+    "transfer_ms",
+    "truesize_bytes",
+    "window_from_buffer",
+    "window_limit_mbit",
+]

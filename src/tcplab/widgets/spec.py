@@ -132,7 +132,7 @@ class Measurement(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an experiment's `measure`, which can be made and can be shown as code."""
+    """A call of an experiment, which can be made and can be shown as code."""
 
     module: ModuleType  #: the experiment's module
     arguments: Mapping[str, Any]
@@ -141,17 +141,18 @@ class Call:
     before: Sequence[str] = ()  #: lines of code between the imports and the call
     #: Source text to show instead of an argument's repr, by the argument's name.
     sources: Mapping[str, str] = field(default_factory=dict)
+    function: str = "measure"  #: name of the experiment's function in its module
 
     def make(self, **more: Any) -> Any:
         """Make the call, with further arguments, and return its result."""
-        return self.module.measure(**self.arguments, **more)
+        return getattr(self.module, self.function)(**self.arguments, **more)
 
     def evaluate(self, expression: str, result: Any) -> Any:
         """Return the value of one of the expressions."""
         from tcplab import figures
         from tcplab.experiments import table
 
-        module = self.module.__name__.removeprefix("tcplab.experiments.").partition(".")[0]
+        module = self.module.__name__.removeprefix("tcplab.experiments.")
         names = {"figures": figures, "table": table, "result": result, module: self.module}
         return eval(expression, names)  # safe, because the panel is ours
 
@@ -159,13 +160,13 @@ class Call:
         """Return the call, and the lines that show its result, as the code of a notebook cell."""
         sources = {name: repr(value) for name, value in self.arguments.items()} | {**self.sources}
         module = self.module.__name__.removeprefix("tcplab.experiments.")
-        names = sorted([module.partition(".")[0], *["table"] * ("table(result)" in self.tables)])
+        names = sorted([module, *["table"] * ("table(result)" in self.tables)])
         lines = [
             "from tcplab import figures",
             f"from tcplab.experiments import {', '.join(names)}",
             *self.before,
             "",
-            f"result = {module}.measure(",
+            f"result = {module}.{self.function}(",
             *(f"    {name}={source}," for name, source in sources.items()),
             ")",
             *(f"print({table})" for table in self.tables),

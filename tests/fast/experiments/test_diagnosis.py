@@ -10,6 +10,7 @@ import pytest
 from tcplab import figures
 from tcplab.errors import LabError
 from tcplab.experiments import diagnosis
+from tcplab.experiments.diagnosis.cases import LINES, REQUEST_BYTES, Program, Requests
 from tcplab.segments import ACK, DTYPE, FROM_CLIENT, SegmentArray
 from tcplab.timeline import Exchange
 
@@ -17,7 +18,7 @@ from tcplab.timeline import Exchange
 
 
 @pytest.mark.parametrize("program", diagnosis.PROGRAMS)
-def test_recorded_runs_have_a_symptom(program: diagnosis.Program) -> None:
+def test_recorded_runs_have_a_symptom(program: Program) -> None:
     case = diagnosis.measure(program)
     part = {"request": "; in 40 of 40 ", "backup": "link holds 125,000", "ticker": "at most 1 B"}
     assert part[program] in case.complaint()
@@ -27,8 +28,8 @@ def test_recorded_runs_have_a_symptom(program: diagnosis.Program) -> None:
 
 def test_second_segment_of_the_request_waits_for_an_ack() -> None:
     request = diagnosis.measure("request")
-    assert isinstance(request, diagnosis.Requests)
-    assert request.payload_bytes == diagnosis.REQUESTS * diagnosis.REQUEST_BYTES
+    assert isinstance(request, Requests)
+    assert request.payload_bytes == diagnosis.REQUESTS * REQUEST_BYTES
     assert request.segments_per_unit == 2
     assert (request.held_requests, request.late_requests) == (diagnosis.REQUESTS, 0)
     assert {int(size) for size in request.sent["payload_bytes"]} == {4, 100}
@@ -39,7 +40,7 @@ def test_second_segment_of_the_request_waits_for_an_ack() -> None:
 
 def test_ticker_sends_many_segments_per_line() -> None:
     ticker = diagnosis.measure("ticker")
-    assert ticker.payload_bytes == diagnosis.LINES * diagnosis.LINE_BYTES
+    assert ticker.payload_bytes == LINES * diagnosis.LINE_BYTES
     assert ticker.segments_per_unit > 30
     assert ticker.report["system_calls"] == ticker.payload_bytes
     assert "it differs at byte 14 " in ticker.changed_stream(b"tick 00000000 Price 0")
@@ -48,7 +49,7 @@ def test_ticker_sends_many_segments_per_line() -> None:
 # ---- the judges, on captures made up ----
 
 
-def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Requests:
+def made_up(pieces: list[tuple[int, int, float]]) -> Requests:
     """Return a request whose packets are (direction, payload bytes, ms since the previous one)."""
     rows = np.zeros(len(pieces), DTYPE).view(SegmentArray)
     now_ns, seq, ack = 10**18, 1, 1
@@ -63,7 +64,7 @@ def made_up(pieces: list[tuple[int, int, float]]) -> diagnosis.Requests:
             ack = seq
             row["ack"] = ack
             row["is_pure_ack"] = size == 0
-    return diagnosis.Requests("made up", {}, {}, Exchange(None, None, rows), {})
+    return Requests("made up", {}, {}, Exchange(None, None, rows), {})
 
 
 def test_a_cork_that_is_never_pulled_is_named() -> None:

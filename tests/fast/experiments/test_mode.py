@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 
 from tcplab import LabError, Loopback
-from tcplab.experiments import bottleneck, buffers, recordings, table
 from tcplab.experiments import mode as modes
+from tcplab.experiments import recordings, table
+from tcplab.experiments.bottleneck.controls import Contest
+from tcplab.experiments.bottleneck.sharing import Shared
+from tcplab.experiments.buffers.zero_window import WindowEvent
 from tcplab.experiments.declaration import experiment
 from tcplab.experiments.mode import open_network
 from tcplab.models import Reason
@@ -169,7 +172,7 @@ def test_arrays_survive_encoding_and_decoding() -> None:
 
 def test_a_class_is_named_by_the_package_that_shows_it() -> None:
     """Earlier recordings must still load after a package has been split."""
-    event = buffers.WindowEvent("still closed", 0.1, 0)
+    event = WindowEvent("still closed", 0.1, 0)
     assert type(event).__module__ == "tcplab.experiments.buffers.zero_window"
     assert recordings.encode(event)["$"] == "tcplab.experiments.buffers:WindowEvent"
     assert recordings.encode(Event(1, "write", 2))["$"] == "tcplab.programs:Event"
@@ -183,7 +186,7 @@ def test_a_class_is_found_by_its_former_name(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_quantity_that_is_now_computed_is_ignored() -> None:
-    contest = bottleneck.Contest("reno", 16, bottleneck.Shared([], [], [], [1.0], [], []))
+    contest = Contest("reno", 16, Shared([], [], [], [1.0], [], []))
     coded = recordings.encode(contest) | {"mbit": 9.0, "drops": 8}
     assert recordings.decode(coded) == contest
     assert recordings.decode([coded, coded])[1].drops == len(contest.run.drops_s) == 0

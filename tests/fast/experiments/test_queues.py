@@ -7,7 +7,8 @@ import math
 import pytest
 
 from tcplab.experiments import notsent_lowat
-from tcplab.experiments.bottleneck import Flow, Moment, Shared, bufferbloat
+from tcplab.experiments.bottleneck import Flow, bufferbloat
+from tcplab.experiments.bottleneck.sharing import Moment, Shared
 
 
 def test_data_age_comes_mostly_from_the_senders_own_queue() -> None:

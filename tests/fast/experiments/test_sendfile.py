@@ -6,12 +6,12 @@ import pytest
 
 from tcplab import LabError
 from tcplab.experiments import send_queue, sendfile
-from tcplab.experiments.sendfile.transfers import PUBLISHED_S
+from tcplab.experiments.sendfile import PUBLISHED_S
 from tcplab.models import transfer_ms
 
 
 def test_published_and_measured_seconds_are_those_of_the_wire() -> None:
-    wire = sendfile.wire.measure(sizes_mb=[9, 32, 64], block_bytes=[1024, 8192], runs=1)
+    wire = sendfile.measure_wire(sizes_mb=[9, 32, 64], block_bytes=[1024, 8192], runs=1)
     published = [transfer for transfer in wire.variants if transfer.plan.published_s]
     assert len(published) == len(PUBLISHED_S) == 9
     for transfer in published:

@@ -30,6 +30,8 @@ from tcplab.experiments import (
     udp_receive_buffers,
 )
 from tcplab.experiments.bottleneck.bufferbloat import Manager
+from tcplab.experiments.buffers.throughput import REQUESTS
+from tcplab.experiments.diagnosis.cases import Program
 from tcplab.experiments.quantities import Variant, column, spread
 from tcplab.figures import Picture, canvas, draw_bars, draw_curves
 from tcplab.tables import digits
@@ -64,8 +66,8 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     ),
     "send-buffer": lambda: draw_bars(notsent_lowat.measure(), "age_ms", "unsent_bytes", "mbit"),
     "buffers": lambda: draw_bars(buffers.measure_autotuning(), "mbit", "window_bytes"),
-    "sweep": lambda: figures.buffer_sweep(buffers.measure((10, 20, 40), buffers.REQUESTS, 50)),
-    "send sweep": lambda: figures.buffer_sweep(buffers.measure([20], buffers.REQUESTS, 50, "send")),
+    "sweep": lambda: figures.buffer_sweep(buffers.measure((10, 20, 40), REQUESTS, 50)),
+    "send sweep": lambda: figures.buffer_sweep(buffers.measure([20], REQUESTS, 50, "send")),
     "scripts": lambda: figures.cork_scenarios(cork.measure_scenarios(SCRIPTS, rtt_ms=40)),
     "limits": lambda: draw_bars(
         buffers.measure_limits(rtt_ms=20, rate_mbit=20, buffer_bytes=8192),
@@ -91,7 +93,7 @@ DRAWN: dict[str, Callable[[], Picture]] = {
         "page_s",
     ),
     "file": lambda: draw_bars(
-        sendfile.wire.measure([9, 32, 64], [1024, 8192], 1).of(64), "seconds", "cpu_s_per_gb"
+        sendfile.measure_wire([9, 32, 64], [1024, 8192], 1).of(64), "seconds", "cpu_s_per_gb"
     ),
     "sendfile": lambda: draw_bars(
         sendfile.measure([64]), "mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"
@@ -233,7 +235,7 @@ def test_contests_show_each_rate() -> None:
 
 
 @pytest.mark.parametrize("program", diagnosis.PROGRAMS)
-def test_figures_of_a_diagnosis_are_legible(program: diagnosis.Program) -> None:
+def test_figures_of_a_diagnosis_are_legible(program: Program) -> None:
     case = diagnosis.measure(program)
     symptom, cause = figures.symptom(case), figures.cause(case)
     assert_readable(symptom)

@@ -9,7 +9,8 @@ from tests.support.figures.readable import assert_readable
 
 from tcplab import figures
 from tcplab.experiments.pipes import PIPELINES, Chain, Pipeline, Pipes, compose
-from tcplab.programs import ChainProcess, ChainResult
+from tcplab.programs import ChainResult
+from tcplab.programs.chain import ChainProcess
 
 
 def chain(pipeline: str | Pipeline, *mb_per_s: float) -> Chain:

@@ -11,18 +11,10 @@ from tests.support.models.outcomes import outcomes
 
 import tcplab.models.messages
 import tcplab.models.nagle
-from tcplab.models import (
-    OPTIONS,
-    Call,
-    Clock,
-    DelayedAckReceiver,
-    NetworkPath,
-    Peer,
-    Reason,
-    SimulatedAck,
-    message_cost,
-    simulate,
-)
+from tcplab.models import Call, NetworkPath, Peer, Reason, message_cost, simulate
+from tcplab.models.acks import DelayedAckReceiver, SimulatedAck
+from tcplab.models.kernel import Clock
+from tcplab.models.messages import OPTIONS
 
 RED_HAT = [2] * 15
 

@@ -6,9 +6,6 @@ import pytest
 
 from tcplab.models import (
     Call,
-    Clock,
-    DelayedAckReceiver,
-    NagleSender,
     NetworkPath,
     Peer,
     chain_cost,
@@ -21,6 +18,9 @@ from tcplab.models import (
     slow_start_flights,
     window_from_buffer,
 )
+from tcplab.models.acks import DelayedAckReceiver
+from tcplab.models.kernel import Clock
+from tcplab.models.nagle import NagleSender
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from tests.support.timeline.made_up import (
     socket_options,
 )
 
-from tcplab.models import Call, NetworkPath, Peer, Simulation, simulate
+from tcplab.models import Call, NetworkPath, Peer, simulate
+from tcplab.models.conversation import Simulation
 from tcplab.programs import Event
 from tcplab.timeline import Reason, Timeline
 from tcplab.timeline.replay import RACE_NS

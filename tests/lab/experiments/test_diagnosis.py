@@ -10,6 +10,7 @@ import pytest
 
 from tcplab.cli import main
 from tcplab.experiments import as_json, diagnosis, recordings
+from tcplab.experiments.diagnosis.cases import Program
 
 pytestmark = pytest.mark.needs_lab
 
@@ -37,7 +38,7 @@ WHOLE_LINE = (
 def repair(tmp_path: Path) -> Repair:
     """Return a function that copies a program and replaces some of the text."""
 
-    def edit(program: diagnosis.Program, *replacements: tuple[str, str]) -> Path:
+    def edit(program: Program, *replacements: tuple[str, str]) -> Path:
         path = diagnosis.copy(program, tmp_path)
         text = path.read_text()
         for old, new in replacements:
@@ -75,7 +76,7 @@ def test_rtt_and_count_can_be_changed() -> None:
 
 CHUNK = WHOLE_LINE[1].replace("char line[80]", "char line[8000]")
 #: Changes by name: the program, the replacements in its text, and the complaint, if any.
-CHANGED: dict[str, tuple[diagnosis.Program, list[tuple[str, str]], str]] = {
+CHANGED: dict[str, tuple[Program, list[tuple[str, str]], str]] = {
     "request with MSG_MORE": (
         "request",
         [("send_all(fd, data, size, 0)", "send_all(fd, data, size, size == 4 ? MSG_MORE : 0)")],

@@ -12,7 +12,8 @@ from tcplab import Lab
 from tcplab.capture import queue_events
 from tcplab.cli import main
 from tcplab.experiments import bottleneck, notsent_lowat
-from tcplab.experiments.bottleneck import Shared, controls
+from tcplab.experiments.bottleneck import controls
+from tcplab.experiments.bottleneck.sharing import Shared
 from tcplab.programs import tcp_bulk
 
 pytestmark = pytest.mark.needs_lab

@@ -39,7 +39,7 @@ def test_each_method_makes_its_number_of_system_calls(monkeypatch: pytest.Monkey
 
 @needs_lab
 def test_no_method_is_faster_than_the_wire() -> None:
-    wire = sendfile.wire.measure([2], [1024], runs=2)
+    wire = sendfile.measure_wire([2], [1024], runs=2)
     assert_carried_out(wire)
     for row in each(wire.rows()):
         assert row["seconds_min"] >= 0.99 * 2 / goodput_mbyte_s(100)
@@ -57,7 +57,7 @@ def test_clients_are_served_at_once_by_a_command(capsys: pytest.CaptureFixture[s
 
 @needs_lab
 def test_only_cork_or_msg_more_joins_header_and_file() -> None:
-    header = sendfile.header.measure(1)
+    header = sendfile.measure_header(1)
     alone, joined = [100, *[1448] * 6, 1312], [*[1448] * 6, 1412]
     assert {variant.option: list(variant.segments) for variant in header.variants} == {
         "default": alone,

@@ -21,8 +21,8 @@ from tests.support.ordinary_user import Run
 from tests.support.programs.harness import PATIENCE_S, Programs
 
 from tcplab.lab import program_path
-from tcplab.programs import CallLog, SocketCalls, read_calls
-from tcplab.programs.calls import HANDS_OVER
+from tcplab.programs import CallLog, SocketCalls
+from tcplab.programs.calls import HANDS_OVER, read_calls
 
 
 def recorded(log: Path, *command: str, status: int = 0, options: Sequence[str] = ()) -> CallLog:

@@ -33,12 +33,9 @@ from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
 from tcplab.models import (
     Call,
-    Clock,
-    MessageCost,
     NetworkPath,
     Peer,
     Reason,
-    Simulation,
     message_calls,
     message_cost,
     receive_buffer_grant,
@@ -47,6 +44,9 @@ from tcplab.models import (
     simulate,
     window_from_buffer,
 )
+from tcplab.models.conversation import Simulation
+from tcplab.models.kernel import Clock
+from tcplab.models.messages import MessageCost
 
 pytestmark = [
     pytest.mark.needs_lab,

@@ -15,7 +15,6 @@ import pytest
 from tcplab.errors import LabError
 from tcplab.lab import Host, Lab, Loopback
 from tcplab.programs import (
-    AnyNetwork,
     HeaderOptions,
     ReceiverOptions,
     RunOptions,
@@ -28,6 +27,7 @@ from tcplab.programs import (
     tcp_bulk,
     udp_bulk,
 )
+from tcplab.programs.pair import AnyNetwork
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,8 @@ from tests.support.lifetime import until
 from tests.support.nonempty import each
 
 from tcplab import Lab, LabError, Loopback
-from tcplab.programs import (
-    Running,
-    RunOptions,
-    await_listener,
-    held_port,
-    run_pair,
-    tcp_transfer,
-    write_patterns,
-    writepattern_peer,
-)
+from tcplab.programs import RunOptions, run_pair, tcp_transfer, write_patterns, writepattern_peer
+from tcplab.programs.pair import Running, await_listener, held_port
 
 LISTENS = "echo '{\"listening\": 9}'; "
 REPORTS = "echo '{\"done\": 1}'"

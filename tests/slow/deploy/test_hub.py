@@ -28,7 +28,7 @@ from tests.support.ordinary_user import Run, let_in
 from tests.support.paths import ROOT
 
 from tcplab.lab import Loopback
-from tcplab.programs import held_port
+from tcplab.programs.pair import held_port
 
 LIMIT_S = 300
 NEIGHBOUR = 65533

@@ -21,7 +21,7 @@ from tests.support.needs import need_module
 
 from tcplab.grading.cluster import Needs, _why_no_sandbox
 from tcplab.lab import Loopback
-from tcplab.programs import held_port
+from tcplab.programs.pair import held_port
 
 #: Code that notes when the grading of a student begins and ends.
 NOTES = """

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tcplab.models import Call, Clock, NetworkPath, Peer, Simulation, simulate
+from tcplab.models import Call, NetworkPath, Peer, simulate
+from tcplab.models.conversation import Simulation
+from tcplab.models.kernel import Clock
 
 #: Number of draws in which each call is a bit early or late. The random seed is fixed. Half of the
 #: draws may also change the path.

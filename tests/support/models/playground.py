@@ -11,8 +11,9 @@ from typing import Final, cast
 import numpy as np
 
 from tcplab.lab import Lab
-from tcplab.models import Call, Clock, Peer
+from tcplab.models import Call, Peer
 from tcplab.models.conversation import Kind
+from tcplab.models.kernel import Clock
 from tcplab.programs import PatternResult, QuickAck, write_patterns, writepattern_peer
 from tcplab.segments import PSH, SegmentArray
 

@@ -33,8 +33,8 @@ from tests.support.models.playground import (
 from tests.support.undisturbed import undisturbed
 
 from tcplab.lab import Lab
-from tcplab.models import Call, NetworkPath, Peer, Simulation
-from tcplab.models.conversation import Kind
+from tcplab.models import Call, NetworkPath, Peer
+from tcplab.models.conversation import Kind, Simulation
 
 OPTIONS: Final = ("default", "nodelay", "cork", "more", "writev")
 RTTS_MS: Final = (1.0, 10.0, 40.0)

@@ -4,12 +4,20 @@ J. Snader's advice (Effective TCP/IP Programming, tip 32) is to choose the sizes
 to set them before listen() and connect(). The experiments test this advice.
 """
 
-# ruff: noqa: F403
+from tcplab.experiments.buffers.limits import measure_limits
+from tcplab.experiments.buffers.send_buffer import measure_held, measure_one_segment
+from tcplab.experiments.buffers.throughput import Sweep, measure, measure_autotuning
+from tcplab.experiments.buffers.windows import measure_grants, measure_order
+from tcplab.experiments.buffers.zero_window import measure_zero_window
 
-from tcplab.experiments.buffers.common import *
-from tcplab.experiments.buffers.limits import *
-from tcplab.experiments.buffers.send_buffer import *
-from tcplab.experiments.buffers.throughput import *
-from tcplab.experiments.buffers.windows import *
-from tcplab.experiments.buffers.zero_window import *
-from tcplab.experiments.sockets import MSS_BYTES as MSS_BYTES
+__all__ = [
+    "Sweep",
+    "measure",
+    "measure_autotuning",
+    "measure_grants",
+    "measure_held",
+    "measure_limits",
+    "measure_one_segment",
+    "measure_order",
+    "measure_zero_window",
+]

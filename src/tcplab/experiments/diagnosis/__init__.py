@@ -1,7 +1,24 @@
 """Run three slow programs, show their symptoms on the network, and check their repair."""
 
-# ruff: noqa: F403
+from tcplab.experiments.diagnosis.cases import (
+    LINE_BYTES,
+    PROGRAMS,
+    REQUESTS,
+    Backup,
+    Diagnosis,
+    checksum,
+)
+from tcplab.experiments.diagnosis.repair import check, copy
+from tcplab.experiments.diagnosis.run import measure
 
-from tcplab.experiments.diagnosis.cases import *
-from tcplab.experiments.diagnosis.repair import *
-from tcplab.experiments.diagnosis.run import *
+__all__ = [
+    "LINE_BYTES",
+    "PROGRAMS",
+    "REQUESTS",
+    "Backup",
+    "Diagnosis",
+    "check",
+    "checksum",
+    "copy",
+    "measure",
+]

@@ -5,7 +5,26 @@ either over a 1 Gbit/s link or within one machine. The data comes from dd, from 
 from a file in memory. The author explains the rates by counting copies (tcplab.models.chain_cost).
 """
 
-# ruff: noqa: F403
+from tcplab.experiments.pipes.measurement import Chain, Pipes, measure
+from tcplab.experiments.pipes.pipelines import (
+    COMPOSED,
+    PIPELINES,
+    RECEIVERS,
+    SENDERS,
+    SOURCES,
+    Pipeline,
+    compose,
+)
 
-from tcplab.experiments.pipes.measurement import *
-from tcplab.experiments.pipes.pipelines import *
+__all__ = [
+    "COMPOSED",
+    "PIPELINES",
+    "RECEIVERS",
+    "SENDERS",
+    "SOURCES",
+    "Chain",
+    "Pipeline",
+    "Pipes",
+    "compose",
+    "measure",
+]

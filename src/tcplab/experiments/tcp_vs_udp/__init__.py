@@ -34,6 +34,11 @@ from tcplab.experiments.tcp_vs_udp.result import (
 
 __all__ = ["PUBLISHED", "PUBLISHED_COUNT", "Run", "TableRow", "TcpVsUdp", "measure"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _TCP_BUFFERS_BYTES: Final = 32 * 1024
 #: The slow link is measured once in this many rounds, because 5000 blocks take six seconds there
 #: and the rate hardly varies.

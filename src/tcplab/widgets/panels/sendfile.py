@@ -13,7 +13,7 @@ PARTS: Final = {
     "wire": "read, sendfile and cork, over 100 Mbit/s",
     "header": "a header before the file: which segments",
 }
-MODULES: Final = {"loopback": sendfile, "wire": sendfile.wire, "header": sendfile.header}
+FUNCTIONS: Final = {"loopback": "measure", "wire": "measure_wire", "header": "measure_header"}
 #: The quantities that the figure of each part shows.
 DRAWN: Final = {
     "loopback": ("mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"),
@@ -25,7 +25,8 @@ DRAWN: Final = {
 def _call(values: Values) -> Call:
     part = values["part"]
     sizes = {} if part == "header" else {"sizes_mb": (values["size_mb"],)}
-    return Call(MODULES[part], {**sizes, "runs": values["runs"]}, bars_of(*DRAWN[part]))
+    arguments = {**sizes, "runs": values["runs"]}
+    return Call(sendfile, arguments, bars_of(*DRAWN[part]), function=FUNCTIONS[part])
 
 
 def _times(result: Any, values: Values) -> float | None:

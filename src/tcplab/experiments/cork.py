@@ -1,28 +1,243 @@
-"""Play scripts of calls around a cork, and measure forgotten corks and autocorking.
+"""Compare ways to send one message in several writes and few segments.
 
-Sources: tcp_should_autocork() in net/ipv4/tcp.c of Linux 6.18; commit f54b311142a9.
+The ways are TCP_CORK, MSG_MORE, writev(), TCP_NODELAY and none of them. The comparison extends the
+one in "TCP_NODELAY and TCP_CORK" of Red Hat Enterprise Linux for Real Time. Another source is a
+ChinaUnix author's report on sendfile() with a cork. Further experiments measure forgotten corks and
+autocorking (tcp_should_autocork() in net/ipv4/tcp.c of Linux 6.18; commit f54b311142a9).
 """
 
 from __future__ import annotations
 
+import os
 import re
+import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, cast
+from contextlib import nullcontext
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    TypeAlias,
+    cast,
+    get_args,
+)
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
-from tcplab.experiments.cork.scripts import SETTLE_MS, Played, play, script_words
+from tcplab.experiments import (
+    Between,
+    Result,
+    Variant,
+    column,
+    computed,
+    derived,
+    experiment,
+    provenance,
+)
+from tcplab.experiments.exchange import (
+    Exchanged,
+    segments_of,
+    sizes_by_message,
+    times_of_messages_ms,
+)
 from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.parameters import RttMs
-from tcplab.experiments.quantities import computed, derived, on_off
+from tcplab.experiments.quantities import on_off
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
-from tcplab.models import Call, NetworkPath, Reason, simulate
+from tcplab.models import Call, NetworkPath, Reason, message_calls, simulate
 from tcplab.models.conversation import Kind
-from tcplab.programs import PatternResult
+from tcplab.programs import (
+    PatternResult,
+    RunOptions,
+    SocketOptions,
+    write_patterns,
+    writepattern_peer,
+)
 from tcplab.programs.counters import tcp_counters
 from tcplab.tables import Column, run_lengths
 from tcplab.timeline import Exchange, Segment
+
+if TYPE_CHECKING:
+    from tcplab.segments import SegmentArray
+
+__all__ = [
+    "DEFAULT_SCRIPTS",
+    "MODES",
+    "Cork",
+    "Scenario",
+    "Scenarios",
+    "measure",
+    "measure_autocorking",
+    "measure_forgotten",
+    "measure_scenarios",
+    "parse_script",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+#: Pause between the handshake and the first call, in which both ends become idle.
+SETTLE_MS: Final = 60
+
+
+class Played(Exchanged):
+    """Base class of variants that consist of one script of calls."""
+
+    @property
+    def start_ns(self) -> int:
+        return next(event.time_ns for event in self.exchange.log or () if event.name != "read")
+
+    @property
+    def sizes(self) -> list[int]:
+        sizes: list[int] = self.segments.data("client", retransmissions=False)[
+            "payload_bytes"
+        ].tolist()
+        return sizes
+
+    @property
+    def left_ms(self) -> list[float]:
+        data = self.segments.data("client", retransmissions=False)
+        return [(int(time_ns) - self.start_ns) / 1e6 for time_ns in data["time_ns"]]
+
+
+def script_words(calls: Sequence[Call]) -> str:
+    """Return the calls as a script for writepattern."""
+    return " ".join(f"{round(call.delay_ms * 1e3)}:{call.kind}={call.value}" for call in calls)
+
+
+def play(
+    lab: Lab, scripts: Sequence[str], reply: tuple[int, int] | None = None
+) -> list[Exchange[PatternResult]]:
+    """Play scripts at once, one per connection. `reply` is (bytes read, bytes sent in answer)."""
+    run = RunOptions.on_one_cpu()
+    with (
+        lab.client.capture() as client,
+        lab.server.capture() as server,
+        writepattern_peer(lab, reply=reply, run=run) as port,
+    ):
+        results = write_patterns(lab, port, scripts, stagger_us=20_000, run=run)
+    rows, peer_rows = segments_of(client), segments_of(server)
+    return [_played(lab, result, rows, peer_rows) for result in results]
+
+
+def _played(
+    lab: Lab, result: PatternResult, rows: SegmentArray, peer_rows: SegmentArray
+) -> Exchange[PatternResult]:
+    port = result.port
+    near, far = rows.at_port(port), peer_rows.at_port(port)
+    server_port = int(near["dst_port"][0])
+    options = SocketOptions(
+        sndbuf_bytes=46_080,
+        rcvbuf_bytes=131_072,
+        local=f"{lab.client.address} port {port}",
+        peer=f"{lab.server.address} port {server_port}",
+        cpu=min(os.sched_getaffinity(0)),
+        deadline_s=30.0,
+        congestion=lab.congestion,
+        mss_bytes=result.mss_bytes,
+        nodelay=False,
+    )
+    return Exchange(result, result.log, near, peer_segments=far, options=options, nodelay=False)
+
+
+# ---- messages -----------------------------------------------------------------------------------
+
+SendMode = Literal[
+    "default", "no_delay", "cork", "msg_more", "writev", "cork+no_delay", "forgotten"
+]
+#: All modes except "forgotten", which takes a fifth of a second per message.
+MODES: Final[tuple[SendMode, ...]] = get_args(SendMode)[:-1]
+
+PUBLISHED_WRITES_BYTES: Final = (2,) * 15
+#: Calls and events that do not belong to a message. "delay" clears TCP_NODELAY.
+_SET_UP: Final = ("nodelay", "delay", "shutdown")
+
+
+class Message(Played, Variant, heading="method"):
+    """Messages that were sent in one mode."""
+
+    mode: SendMode
+    writes_bytes: tuple[int, ...]  #: sizes of the writes of each message
+    messages: int
+    exchange: Exchange[PatternResult]
+
+    @derived("ms/message", ".3f")
+    def ms_per_message(self) -> float:
+        log = [event for event in self.exchange.log or () if event.name not in _SET_UP]
+        return statistics.median(times_of_messages_ms(log, "read"))
+
+    @derived("segments/message", "g")
+    def data_segments_per_message(self) -> float:
+        return statistics.median(map(len, self.message_sizes()))
+
+    @derived("segment sizes (bytes)", show=run_lengths)
+    def usual_sizes(self) -> tuple[int, ...]:
+        return statistics.mode(self.message_sizes())
+
+    calls_per_message = computed(
+        lambda case: (
+            sum(call["call"] not in _SET_UP for call in case.exchange.result.calls) // case.messages
+        ),
+        "calls/message",
+        "d",
+    )
+
+    def message_sizes(self) -> list[tuple[int, ...]]:
+        """Return the payload sizes of each message's segments."""
+        return sizes_by_message(self.sizes, sum(self.writes_bytes), self.messages)
+
+
+Cork: TypeAlias = Result[Message]
+
+
+@experiment("cork")
+def measure(
+    writes_bytes: Annotated[Sequence[int], Between(1, 65_536, "bytes")] = PUBLISHED_WRITES_BYTES,
+    messages: Annotated[int, Between(1, 60), "messages per variant"] = 20,
+    rtt_ms: Annotated[RttMs, Between(0, 500, "ms")] = 0,
+    variants: Annotated[Sequence[SendMode], "ways of sending to compare"] = MODES,
+    network: Lab | None = None,
+) -> Cork:
+    """Send a message in several writes, with TCP_CORK, MSG_MORE, writev, TCP_NODELAY or none.
+
+    A reply of two bytes follows each complete message.
+
+    Args:
+        writes_bytes: sizes of the 2 to 64 writes of one message, at most 65536 bytes in all
+    """
+    sizes = tuple(writes_bytes)
+    if not 2 <= len(sizes) <= 64 or sum(sizes) > 65_536:
+        raise ParameterError(
+            f"writes_bytes={sizes} must be 2 to 64 writes, at most 65536 bytes in all"
+        )
+    with nullcontext(network) if network else Lab(rtt_ms=rtt_ms) as lab:
+        measured = [_send(lab, mode, sizes, messages) for mode in variants]
+        cpu = min(os.sched_getaffinity(0))
+        details = {"writes_bytes": sizes, "messages": messages, "pinned_to_cpu": cpu}
+        return Result(measured, provenance(lab, **details))
+
+
+def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int) -> Message:
+    first = f"{1000 * SETTLE_MS}:nodelay={int('no_delay' in mode)}"
+    script = " ".join([first, *[_message_script(mode, writes_bytes)] * messages])
+    (exchange,) = play(lab, [script], reply=(sum(writes_bytes), 2))
+    return Message(mode, writes_bytes, messages, exchange)
+
+
+def _message_script(mode: SendMode, writes_bytes: tuple[int, ...]) -> str:
+    if mode == "writev":
+        body = "0:writev=" + ",".join(map(str, writes_bytes))
+    else:
+        body = script_words(message_calls(writes_bytes, mode.removesuffix("+no_delay")))
+    return f"{body} 0:read=2"
+
+
+# ---- scripts of calls around a cork -------------------------------------------------------------
 
 _SETTLED: Final = Call("nodelay", 0, SETTLE_MS)
 
