@@ -21,7 +21,8 @@ struct tcp_info read_tcp_info(int fd) {
     return info;
 }
 
-/* The kernel's names, with the unit added if linux/tcp.h omits it. */
+/* What a sender's result needs, by the kernel's names, with the unit added where linux/tcp.h omits
+   it. `ss -ti` shows the rest. */
 struct tcp_info_field {
     const char *name;
     size_t offset, size;
@@ -30,42 +31,21 @@ struct tcp_info_field {
 #define FIELD(name, member)                                                                        \
     {name, offsetof(struct tcp_info, member), sizeof(((struct tcp_info *)0)->member)}
 static const struct tcp_info_field tcp_info_fields[] = {
-    FIELD("ca_state", tcpi_ca_state),
-    FIELD("retransmits", tcpi_retransmits),
-    FIELD("probes", tcpi_probes),
-    FIELD("backoff", tcpi_backoff),
-    FIELD("options", tcpi_options),
     FIELD("rto_us", tcpi_rto),
-    FIELD("ato_us", tcpi_ato),
     FIELD("snd_mss_bytes", tcpi_snd_mss),
-    FIELD("rcv_mss_bytes", tcpi_rcv_mss),
     FIELD("unacked", tcpi_unacked),
     FIELD("sacked", tcpi_sacked),
     FIELD("lost", tcpi_lost),
     FIELD("retrans", tcpi_retrans),
-    FIELD("last_data_sent_ms", tcpi_last_data_sent),
-    FIELD("last_data_recv_ms", tcpi_last_data_recv),
-    FIELD("last_ack_recv_ms", tcpi_last_ack_recv),
-    FIELD("pmtu_bytes", tcpi_pmtu),
-    FIELD("rcv_ssthresh_bytes", tcpi_rcv_ssthresh),
     FIELD("rtt_us", tcpi_rtt),
-    FIELD("rttvar_us", tcpi_rttvar),
     FIELD("snd_ssthresh", tcpi_snd_ssthresh),
     FIELD("snd_cwnd", tcpi_snd_cwnd),
-    FIELD("advmss_bytes", tcpi_advmss),
-    FIELD("reordering", tcpi_reordering),
-    FIELD("rcv_rtt_us", tcpi_rcv_rtt),
-    FIELD("rcv_space_bytes", tcpi_rcv_space),
     FIELD("total_retrans", tcpi_total_retrans),
-    FIELD("pacing_rate_bytes_per_s", tcpi_pacing_rate),
-    FIELD("max_pacing_rate_bytes_per_s", tcpi_max_pacing_rate),
     FIELD("bytes_acked", tcpi_bytes_acked),
     FIELD("bytes_received", tcpi_bytes_received),
     FIELD("segs_out", tcpi_segs_out),
-    FIELD("segs_in", tcpi_segs_in),
     FIELD("notsent_bytes", tcpi_notsent_bytes),
     FIELD("min_rtt_us", tcpi_min_rtt),
-    FIELD("data_segs_in", tcpi_data_segs_in),
     FIELD("data_segs_out", tcpi_data_segs_out),
     FIELD("delivery_rate_bytes_per_s", tcpi_delivery_rate),
     FIELD("busy_time_us", tcpi_busy_time),
@@ -75,16 +55,9 @@ static const struct tcp_info_field tcp_info_fields[] = {
     FIELD("delivered_ce", tcpi_delivered_ce),
     FIELD("bytes_sent", tcpi_bytes_sent),
     FIELD("bytes_retrans", tcpi_bytes_retrans),
-    FIELD("dsack_dups", tcpi_dsack_dups),
-    FIELD("reord_seen", tcpi_reord_seen),
-    FIELD("rcv_ooopack", tcpi_rcv_ooopack),
     FIELD("snd_wnd_bytes", tcpi_snd_wnd),
 };
 #undef FIELD
-
-static const char *const tcp_states[] = {
-    "unknown", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2",   "TIME_WAIT",
-    "CLOSE",   "CLOSE_WAIT",  "LAST_ACK", "LISTEN",   "CLOSING",   "NEW_SYN_RECV"};
 
 /* UINT64_MAX, all ones, is the kernel's "no limit". */
 static uint64_t field_value(const struct tcp_info *info, const struct tcp_info_field *field) {
@@ -101,35 +74,31 @@ static uint64_t field_value(const struct tcp_info *info, const struct tcp_info_f
 }
 
 /* The fields for people: the amount sent, and the causes of TCP's waits. */
-static const char *const main_names[] = {"data_segs_out",   "total_retrans",     "busy_time_us",
-                                         "rwnd_limited_us", "sndbuf_limited_us", NULL};
+static bool is_main(const char *name) {
+    static const char *const names[] = {"data_segs_out", "total_retrans", "busy_time_us",
+                                        "rwnd_limited_us", "sndbuf_limited_us"};
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
 
-static void json_numbers(struct json *j, const char *const *names, const struct tcp_info *info) {
-    for (; *names; names++)
-        for (size_t i = 0; i < COUNT(tcp_info_fields); i++)
-            if (strcmp(tcp_info_fields[i].name, *names) == 0)
-                json_int(j, *names, (int64_t)field_value(info, &tcp_info_fields[i]));
+static void json_fields(struct json *j, const struct tcp_info *info) {
+    for (size_t i = 0; i < COUNT(tcp_info_fields); i++) {
+        const char *name = tcp_info_fields[i].name;
+        uint64_t value = field_value(info, &tcp_info_fields[i]);
+        if (j->plain && !is_main(name))
+            continue;
+        if (value == UINT64_MAX)
+            json_double(j, name, NAN);
+        else
+            json_int(j, name, (int64_t)value);
+    }
 }
 
 void json_tcp_info(struct json *j, const char *key, const struct tcp_info *info) {
     json_object(j, key);
-    if (j->plain) {
-        json_numbers(j, main_names, info);
-        json_end_object(j);
-        return;
-    }
-    json_string(j, "state",
-                tcp_states[info->tcpi_state < COUNT(tcp_states) ? info->tcpi_state : 0]);
-    json_int(j, "snd_wscale", info->tcpi_snd_wscale);
-    json_int(j, "rcv_wscale", info->tcpi_rcv_wscale);
-    json_bool(j, "delivery_rate_app_limited", info->tcpi_delivery_rate_app_limited);
-    for (size_t i = 0; i < COUNT(tcp_info_fields); i++) {
-        uint64_t value = field_value(info, &tcp_info_fields[i]);
-        if (value == UINT64_MAX)
-            json_double(j, tcp_info_fields[i].name, NAN);
-        else
-            json_int(j, tcp_info_fields[i].name, (int64_t)value);
-    }
+    json_fields(j, info);
     json_end_object(j);
 }
 
@@ -143,12 +112,6 @@ static struct {
 } sampler;
 
 static void print_sample(int64_t since_start_ns) {
-    static const char *const names[] = {"snd_cwnd",      "snd_ssthresh",
-                                        "unacked",       "snd_wnd_bytes",
-                                        "notsent_bytes", "rtt_us",
-                                        "min_rtt_us",    "bytes_acked",
-                                        "total_retrans", "delivery_rate_bytes_per_s",
-                                        "delivered",     NULL};
     struct tcp_info info = read_tcp_info(sampler.fd);
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t size = sizeof memory;
@@ -157,7 +120,7 @@ static void print_sample(int64_t since_start_ns) {
     struct json j = json_start(stdout, false);
     json_double(&j, "sample_s", (double)since_start_ns / 1e9);
     json_int(&j, "time_ns", clock_ns(CLOCK_REALTIME)); /* the captures' clock */
-    json_numbers(&j, names, &info);
+    json_fields(&j, &info);
     json_int(&j, "sndbuf_bytes", get_option(sampler.fd, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF"));
     /* The memory at which the kernel blocks a writer ("w" of ss -m). */
     json_int(&j, "sndbuf_used_bytes", memory[SK_MEMINFO_WMEM_QUEUED]);

@@ -14,7 +14,7 @@
  *
  * The kernel passes each packet of the loopback interface twice, as it leaves and as it arrives,
  * and only the departures are kept. A super-segment (TSO, GSO, GRO) is one packet with its true
- * length.
+ * length. A VLAN tag that the kernel took out is not put back.
  *
  * Sources: packet(7); the kernel's Documentation/networking/packet_mmap.rst (TPACKET_V3);
  * draft-ietf-opsawg-pcapng (the file); <linux/filter.h> (SKF_AD_PKTTYPE).
@@ -91,27 +91,11 @@ static uint8_t *room_for(size_t bytes) {
     return file.buffer + file.used;
 }
 
-/* Puts back an 802.1Q tag that the kernel took out, into the slack before the frame. */
-static void put_tag_back(struct tpacket3_hdr *packet) {
-    const unsigned tag_bytes = 4, addresses = 2 * ETH_ALEN;
-    unsigned has_tpid = packet->tp_status & TP_STATUS_VLAN_TPID_VALID;
-    uint16_t tag[2] = {htons(has_tpid ? packet->hv1.tp_vlan_tpid : ETH_P_8021Q),
-                       htons((uint16_t)packet->hv1.tp_vlan_tci)};
-    uint8_t *frame = (uint8_t *)packet + packet->tp_mac;
-    memmove(frame - tag_bytes, frame, addresses);
-    memcpy(frame - tag_bytes + addresses, tag, tag_bytes);
-    packet->tp_mac -= tag_bytes;
-    packet->tp_snaplen += tag_bytes;
-    packet->tp_len += tag_bytes;
-}
-
-static void put_packet(struct tpacket3_hdr *packet) {
+static void put_packet(const struct tpacket3_hdr *packet) {
     const uint8_t *start = (const uint8_t *)packet;
     const struct sockaddr_ll *from = (const void *)(start + TPACKET_ALIGN(sizeof *packet));
     uint32_t flags = from->sll_pkttype == PACKET_OUTGOING ? PCAPNG_OUTBOUND : PCAPNG_INBOUND;
     int64_t time_ns = packet->tp_sec * INT64_C(1000000000) + packet->tp_nsec;
-    if (packet->tp_status & TP_STATUS_VLAN_VALID && packet->tp_snaplen >= 2 * ETH_ALEN)
-        put_tag_back(packet);
     struct pcapng_block block = pcapng_packet(room_for(packet->tp_snaplen + PCAPNG_BLOCK_BYTES), 0,
                                               time_ns, packet->tp_snaplen, packet->tp_len);
     pcapng_put(&block, start + packet->tp_mac, packet->tp_snaplen);
@@ -200,7 +184,7 @@ static void drain(struct ring *ring) {
             break;
         uint8_t *packet = start + block->offset_to_first_pkt;
         for (unsigned i = 0; i < block->num_pkts; i++) {
-            put_packet((struct tpacket3_hdr *)packet);
+            put_packet((const struct tpacket3_hdr *)packet);
             packet += ((struct tpacket3_hdr *)packet)->tp_next_offset;
         }
         __atomic_store_n(&block->block_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);

@@ -34,9 +34,7 @@ static const struct watched_call calls[] = {
     {SYS_recvmsg, READS, 0, NO_SIZE, -1, -1},
     {SYS_recvmmsg, READS, 0, NO_SIZE, -1, -1},
     {SYS_accept4, ANSWERS, 0, NO_SIZE, -1, -1},
-#ifdef SYS_accept
     {SYS_accept, ANSWERS, 0, NO_SIZE, -1, -1},
-#endif
     {SYS_connect, CONNECTS, 0, NO_SIZE, -1, -1},
     {SYS_listen, LISTENS, 0, NO_SIZE, -1, -1},
     {SYS_setsockopt, SETS, 0, NO_SIZE, -1, -1},
@@ -49,16 +47,10 @@ static const struct watched_call calls[] = {
     {SYS_ppoll, POLLS, -1, TIMESPEC, 2, -1},
     {SYS_pselect6, POLLS, -1, TIMESPEC, 4, -1},
     {SYS_epoll_pwait, POLLS, -1, MILLISECONDS, 3, -1},
-#ifdef SYS_epoll_pwait2
     {SYS_epoll_pwait2, POLLS, -1, TIMESPEC, 3, -1},
-#endif
-#ifdef SYS_poll
+#ifdef SYS_poll /* older calls, which ARM has never had */
     {SYS_poll, POLLS, -1, MILLISECONDS, 2, -1},
-#endif
-#ifdef SYS_select
     {SYS_select, POLLS, -1, TIMEVAL, 4, -1},
-#endif
-#ifdef SYS_epoll_wait
     {SYS_epoll_wait, POLLS, -1, MILLISECONDS, 3, -1},
 #endif
     {SYS_exit_group, EXITS, -1, NO_SIZE, -1, -1},

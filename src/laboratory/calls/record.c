@@ -126,6 +126,12 @@ static void add_address(const union address *address) {
     add(" %s %d", text, ntohs(old ? address->four.sin_port : address->six.sin6_port));
 }
 
+static void address_line(const char *event, uint64_t cookie, const union address *address) {
+    begin_line(event, cookie);
+    add_address(address);
+    add("\n");
+}
+
 static void introduce(int fd, uint64_t cookie) {
     union address local = {0}, peer = {0};
     socklen_t local_size = sizeof local, peer_size = sizeof peer;
@@ -298,9 +304,7 @@ static void look_at_connect(int fd, uint64_t cookie, uint64_t address, uint64_t 
     if (!copy_address(address, size, &peer))
         return;
     look_at_failure(fd, cookie);
-    begin_line("connect", cookie);
-    add_address(&peer);
-    add("\n");
+    address_line("connect", cookie, &peer);
     attempts[cookie % COOKIES].cookie = cookie;
     attempts[cookie % COOKIES].peer = peer;
 }
@@ -332,19 +336,13 @@ static void add_other(int fd, enum kind_of_socket kind, uint64_t at, uint64_t si
 
 static void look_at_other(const struct watched_call *call, int fd, enum kind_of_socket kind,
                           uint64_t cookie, const __u64 *args) {
-    bool is_named = call->number == SYS_sendto && args[4];
     bool connects = call->kind == CONNECTS;
+    const __u64 *name = connects ? args + 1 : call->number == SYS_sendto ? args + 4 : NULL;
     if (call->kind != READS && call->kind != WRITES && !connects)
         return;
     begin_line("other", cookie);
     add(" %s", connects ? "connect" : call->kind == READS ? "read" : "write");
-    add_other(fd, kind,
-              is_named   ? args[4]
-              : connects ? args[1]
-                         : 0,
-              is_named   ? args[5]
-              : connects ? args[2]
-                         : 0);
+    add_other(fd, kind, name ? name[0] : 0, name ? name[1] : 0);
     add("\n");
 }
 
@@ -374,10 +372,7 @@ static void look_at_poll(const struct watched_call *call, const __u64 *args) {
         return;
     begin_line("poll", 0);
     add(" %lld", (long long)timeout_ns);
-    bool is_poll = call->number == SYS_ppoll;
-#ifdef SYS_poll
-    is_poll = is_poll || call->number == SYS_poll;
-#endif
+    bool is_poll = call->size == 2; /* poll(2) or ppoll(2), whose timeout is the third argument */
     struct pollfd first;
     if (is_poll && args[1] > 0 &&
         copy_from(caller, args[0], &first, sizeof first) == sizeof first) {
@@ -393,13 +388,8 @@ static void look_at_poll(const struct watched_call *call, const __u64 *args) {
 
 /* Returns for how long a task has waited for a CPU, if the kernel counts it. */
 static int64_t waited_for_cpu_ns(pid_t task) {
-    char path[32], text[64];
-    snprintf(path, sizeof path, "/proc/%d/schedstat", task);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[length > 0 ? length : 0] = '\0';
+    char text[64];
+    read_about(task, "schedstat", text, sizeof text);
     char *second = strchr(text, ' ');
     return second ? strtoll(second, NULL, 10) : 0;
 }
@@ -429,9 +419,7 @@ static void look_at_listen(int fd, uint64_t cookie) {
     socklen_t size = sizeof local;
     if (getsockname(fd, &local.any, &size) < 0)
         return;
-    begin_line("listen", cookie);
-    add_address(&local);
-    add("\n");
+    address_line("listen", cookie, &local);
     /* Flush it, since a reader may wait for this line. */
     fwrite(lines, used, 1, out);
     used = 0;

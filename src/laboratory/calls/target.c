@@ -17,15 +17,20 @@ static struct {
     int fd;
 } kept[KEPT];
 
-/* A pidfd refers to a process, but a call is made by one of its threads. */
-static pid_t look_up_process(pid_t task) {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/status", task);
+void read_about(pid_t task, const char *name, char *text, size_t size) {
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/%s", task, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
     if (fd >= 0)
         close(fd);
     text[length > 0 ? length : 0] = '\0';
+}
+
+/* A pidfd refers to a process, but a call is made by one of its threads. */
+static pid_t look_up_process(pid_t task) {
+    char text[1024];
+    read_about(task, "status", text, sizeof text);
     const char *group = strstr(text, "\nTgid:");
     return group ? (pid_t)strtol(group + 6, NULL, 10) : task;
 }

@@ -181,19 +181,16 @@ const char *limit_passed(struct watch *seen, const struct limits *limits) {
    (they affect other processes), and calls that allocate memory outside processes: descriptors,
    System V, new file systems. */
 static const int refused[] = {
-    SYS_acct,         SYS_kexec_load,    SYS_init_module,      SYS_finit_module,
-    SYS_reboot,       SYS_delete_module, SYS_settimeofday,     SYS_clock_settime,
-    SYS_swapon,       SYS_swapoff,       SYS_clock_adjtime,    SYS_adjtimex,
-    SYS_syslog,       SYS_quotactl,      SYS_perf_event_open,  SYS_userfaultfd,
-    SYS_bpf,          SYS_keyctl,        SYS_add_key,          SYS_request_key,
-    SYS_ptrace,       SYS_kcmp,          SYS_process_vm_readv, SYS_process_vm_writev,
-    SYS_shmget,       SYS_pidfd_getfd,   SYS_io_uring_enter,   SYS_io_uring_register,
-    SYS_semget,       SYS_fsopen,        SYS_io_uring_setup,   SYS_open_by_handle_at,
-    SYS_msgget,       SYS_fsmount,       SYS_memfd_create,     SYS_fsconfig,
-    SYS_fspick,
-#ifdef SYS_memfd_secret
-    SYS_memfd_secret,
-#endif
+    SYS_acct,   SYS_kexec_load,    SYS_init_module,      SYS_finit_module,
+    SYS_reboot, SYS_delete_module, SYS_settimeofday,     SYS_clock_settime,
+    SYS_swapon, SYS_swapoff,       SYS_clock_adjtime,    SYS_adjtimex,
+    SYS_syslog, SYS_quotactl,      SYS_perf_event_open,  SYS_userfaultfd,
+    SYS_bpf,    SYS_keyctl,        SYS_add_key,          SYS_request_key,
+    SYS_ptrace, SYS_kcmp,          SYS_process_vm_readv, SYS_process_vm_writev,
+    SYS_shmget, SYS_pidfd_getfd,   SYS_io_uring_enter,   SYS_io_uring_register,
+    SYS_semget, SYS_fsopen,        SYS_io_uring_setup,   SYS_open_by_handle_at,
+    SYS_msgget, SYS_fsmount,       SYS_memfd_create,     SYS_fsconfig,
+    SYS_fspick, SYS_memfd_secret,
 };
 static const int refused_without_lab[] = {
     SYS_unshare, SYS_setns,     SYS_mount,      SYS_umount2,       SYS_pivot_root,

@@ -134,10 +134,6 @@ static void list_push(struct flow_list *list, struct flow *flow) {
     list->tail = flow;
 }
 
-static int64_t quantum(const struct settings *set) {
-    return set->quantum_bytes ? set->quantum_bytes : QUANTUM_BYTES;
-}
-
 /* Like Linux, drops up to half of the bytes of the largest flow, so that a flood costs one search
  * for many frames. */
 static void drop_from_fattest(struct queue *q, struct fifo *dropped) {
@@ -166,7 +162,7 @@ static struct frame *fair_take(struct queue *q, const struct settings *set, int6
             list->head = flow->next;
             flow->listed = list == &q->new_flows; /* a new flow waits for one more turn */
         } else {
-            flow->credit += quantum(set);
+            flow->credit += QUANTUM_BYTES;
             list->head = flow->next;
         }
         if (flow->listed)
@@ -259,7 +255,7 @@ void queue_put(struct queue *q, const struct settings *set, struct frame *frame,
         return;
     if (!flow->listed) {
         flow->listed = true;
-        flow->credit = quantum(set);
+        flow->credit = QUANTUM_BYTES;
         list_push(&q->new_flows, flow);
     }
     if (busy && limit && q->packets > limit)

@@ -63,7 +63,6 @@ static const struct key {
     KEY(ecn, SWITCH, 1, "on: they mark what they would drop, where the packet allows it"),
     KEY(target_ns, WHOLE, 10 * SECOND_NS, "the wait that they aim at; 0: 5 ms, pie 15 ms"),
     KEY(interval_ns, WHOLE, 10 * SECOND_NS, "codel: a wait persists; pie: update; 0: 100, 15 ms"),
-    KEY(quantum_bytes, WHOLE, 1 << 20, "that a flow of fq_codel sends in its turn; 0: 1514"),
     KEY(loss, PROBABILITY, 1, "of a frame to be lost, before it takes a place in the queue"),
     KEY(seed, WHOLE, INT64_MAX, "of all chance; setting it starts the sequence again"),
     KEY(hold_ns, WHOLE, 10 * SECOND_NS, "how long the script holds a frame"),

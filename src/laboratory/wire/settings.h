@@ -19,7 +19,7 @@ enum discipline { TAIL_DROP, CODEL, FQ_CODEL, PIE, DISCIPLINES };
 
 struct settings {
     int64_t delay_ns, rate_bps, queue_packets, hold_ns, seed, mtu, icmp;
-    int64_t aqm, ecn, target_ns, interval_ns, quantum_bytes; /* see queue.h */
+    int64_t aqm, ecn, target_ns, interval_ns; /* see queue.h */
     double loss;
 };
 

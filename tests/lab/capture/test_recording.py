@@ -139,19 +139,6 @@ def test_super_segments_are_kept_whole() -> None:
     assert captured == longest["wire_bytes"]
 
 
-def test_vlan_tags_that_the_kernel_takes_out_are_put_back(lab: Lab) -> None:
-    frame = bytes.fromhex("020000000002 020000000001 8100 6007 88b5") + b"tagged" * 10
-    with record(lab.server) as capture, arrival(lab, 1):
-        with lab.client.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
-            s.bind(("eth0", 0))
-            s.send(frame)
-        send(lab.client, 1)  # it arrives after the frame
-    table = capture.table
-    frames = [table.bytes_of(i) for i in range(len(table))]
-    assert frame in frames
-    assert table.original_bytes[frames.index(frame)] == len(frame)
-
-
 def test_packets_that_the_recorder_lost_are_counted_and_reported(lab: Lab) -> None:
     recording = record(lab.client, snaplen=1500, ring_mib=1)
     recording.start()

@@ -173,7 +173,6 @@ RARE_FLOWS = [udp(bytes(50), port=9000 + number) for number in range(60)]
         ({"aqm": "codel", "target_ns": MS, "interval_ns": 10 * MS}, "309180353df0"),
         ({"aqm": "fq_codel"}, "20164eecf040"),
         ({"aqm": "fq_codel", "ecn": "on", "seed": 7, "target_ns": MS}, "7e94e46d8152"),
-        ({"aqm": "fq_codel", "queue_packets": 20, "quantum_bytes": 300}, "ad4a23660954"),
         ({"aqm": "fq_codel", "queue_packets": 200, "rate_bps": 10**6}, "029d33cbd703"),
         ({"aqm": "pie"}, "241647af055d"),
         ({"aqm": "pie", "ecn": "on", "seed": 3, "queue_packets": 40}, "75d3287392e9"),

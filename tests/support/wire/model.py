@@ -31,7 +31,6 @@ class Settings:
     ecn: str = "off"
     target_ns: int = 0
     interval_ns: int = 0
-    quantum_bytes: int = 0
     duplicate_every: int = 0
     hold_every: int = 0
 
