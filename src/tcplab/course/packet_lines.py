@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tcplab.experiments.diagnosis.repair import Verdict
+from tcplab.experiments.diagnosis.repair import CodeVerdict
 from tcplab.segments import SegmentArray
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ _UNITS: Final = {"ms", "bytes", "byte", "B"}
 _CLOSE_MS: Final = 1.0
 
 
-def check(line: Callable[[Packet, float], str], live: Sniffed, recorded: SegmentArray) -> Verdict:
+def check(
+    line: Callable[[Packet, float], str], live: Sniffed, recorded: SegmentArray
+) -> CodeVerdict:
     """Compare the lines of a learner's function with the recorder's data on the same packets.
 
     `line` is called with a packet and the first packet's time. It returns milliseconds, source
@@ -32,15 +34,15 @@ def check(line: Callable[[Packet, float], str], live: Sniffed, recorded: Segment
             f"scapy has {counts['scapy']} of the recorder's {counts['recorder']} packets, so its"
             " lines prove nothing; record them again."
         )
-        return Verdict(_NAME, None, message, counts)
+        return CodeVerdict(_NAME, None, message, counts)
     start, start_ns = live.packets[0].time, int(recorded["time_ns"][0])
     for number, (packet, row) in enumerate(zip(live.packets, recorded, strict=True), 1):
         after_ms = (int(row["time_ns"]) - start_ns) / 1e6
         text = str(line(packet, start))
         complaint = _complaint(text, after_ms, packet["IP"].src, int(row["payload_bytes"]))
         if complaint:
-            return Verdict(_NAME, False, f"Packet {number}, {text!r}: {complaint}.", counts)
-    return Verdict(_NAME, True, f"{len(recorded)} lines agree with the recorder.", counts)
+            return CodeVerdict(_NAME, False, f"Packet {number}, {text!r}: {complaint}.", counts)
+    return CodeVerdict(_NAME, True, f"{len(recorded)} lines agree with the recorder.", counts)
 
 
 def _complaint(text: str, after_ms: float, source: str, payload_bytes: int) -> str:

@@ -16,7 +16,7 @@ _DATAGRAM_BYTES: Final = 58  # payload of a 100-byte frame
 _MOST: Final = 20_000  # largest number of datagrams per rate
 
 
-class Watched(Variant, heading="requested (packets/s)"):
+class RateLoss(Variant, heading="requested (packets/s)"):
     """The packets that scapy and the recorder captured at one rate."""
 
     packets_per_s: int | None  #: requested rate, or None for as fast as possible
@@ -48,7 +48,7 @@ class Watched(Variant, heading="requested (packets/s)"):
     recorder_drops: int = column("dropped by recorder", ",d")
 
 
-CaptureLoss: TypeAlias = Result[Watched]
+CaptureLoss: TypeAlias = Result[RateLoss]
 
 
 @experiment("capture-loss")
@@ -71,7 +71,7 @@ def measure(
         return Result(watched, provenance(lab, datagram_bytes=_DATAGRAM_BYTES, **done))
 
 
-def _watch(lab: Lab, rate: int | None) -> Watched:
+def _watch(lab: Lab, rate: int | None) -> RateLoss:
     pace_mbit = None if rate is None else rate * _DATAGRAM_BYTES * 8 / 1e6
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureLossWarning)  # the result counts the losses
@@ -84,7 +84,7 @@ def _watch(lab: Lab, rate: int | None) -> Watched:
                 rcvbuf_bytes=4 << 20,
             ).source
     with recorded:
-        return Watched(
+        return RateLoss(
             packets_per_s=rate,
             sent=sent.datagrams,
             passed=len(recorded) + (recorded.drops or 0),

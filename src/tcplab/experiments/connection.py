@@ -23,7 +23,7 @@ QUESTION: Final = b"hello"
 
 
 @dataclass(frozen=True, slots=True)
-class Connection(Exchanged):
+class ShortConnection(Exchanged):
     """A short connection, recorded at both hosts."""
 
     columns: ClassVar[Sequence[Column]] = (
@@ -57,13 +57,13 @@ class Connection(Exchanged):
 
 
 @experiment("connection")
-def measure(rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0) -> Connection:
+def measure(rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0) -> ShortConnection:
     """Record a connection that carries ten bytes, packet by packet."""
     with Lab(rtt_ms=rtt_ms) as lab:
         with both_ends(lab) as recorded:
             log, info = _converse(lab)
         exchange = Exchange(None, log, tcp_info=info, nodelay=False, **recorded)
-        return Connection(exchange, provenance(lab))
+        return ShortConnection(exchange, provenance(lab))
 
 
 def _converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:

@@ -23,7 +23,7 @@ from tcplab.tables import Column
 from tcplab.timeline import Timeline
 
 
-class Pair(NamedTuple):
+class Programs(NamedTuple):
     """The commands of a client and a server, and the files that they use."""
 
     client: Sequence[str]
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 
 def _compared(
-    name: str, pairs: Mapping[str, Pair], rtt_ms: float, **details: float | str
+    name: str, pairs: Mapping[str, Programs], rtt_ms: float, **details: float | str
 ) -> Commands:
     with Lab(rtt_ms=rtt_ms) as lab:
         cases, done = one_by_one(
@@ -68,7 +68,7 @@ def measure_http_server(
         lines: lines of Python, each added to the handler's class; empty for none
     """
     pairs = {
-        line or _AS_IT_COMES: Pair(
+        line or _AS_IT_COMES: Programs(
             ["python3", "{folder}/client.py", str(_PAGES)],
             ["python3", "{folder}/server.py"],
             {
@@ -130,7 +130,7 @@ def measure_nginx(
     ]
     start = ["-p", "{folder}", "-c", "{folder}/nginx.conf", "-e", "stderr"]
     pairs = {
-        str(names): Pair(
+        str(names): Programs(
             ["curl", "-s", *asked],
             ["nginx", *start],
             {"nginx.conf": nginx_conf(names), "file": file_bytes * "x"},
@@ -340,7 +340,7 @@ def measure_go(
     with temporary_folder() as folder:
         server = _built(Path(folder))
         pairs = {
-            case: Pair(["curl", "-s", *asked], [str(server), word], {})
+            case: Programs(["curl", "-s", *asked], [str(server), word], {})
             for case, word in _GO_CASES.items()
         }
         return _compared("go-server", pairs, rtt_ms, requests=requests)

@@ -34,7 +34,13 @@ DIRECTORY: Final = Path(__file__).parent.parent / "recordings"
 
 #: Names of classes that were renamed, and their present names. Both are as in recordings.
 FORMER_NAMES: Final[dict[str, str]] = {
+    "tcplab.experiments.bottleneck:Moment": "tcplab.experiments.bottleneck:FlowSample",
+    "tcplab.experiments.buffers:Transfer": "tcplab.experiments.buffers:BufferedTransfer",
+    "tcplab.experiments.capture_loss:Watched": "tcplab.experiments.capture_loss:RateLoss",
+    "tcplab.experiments.connection:Connection": "tcplab.experiments.connection:ShortConnection",
     "tcplab.experiments.sendfile.header:WithHeader": "tcplab.experiments.sendfile:WithHeader",
+    "tcplab.experiments.sendfile:Transfer": "tcplab.experiments.sendfile:SentFile",
+    "tcplab.programs:Call": "tcplab.programs:SocketCall",
 }
 
 _KIND: Final = "$"  # key of an encoded object's kind, such as "tuple" or "module:Class"

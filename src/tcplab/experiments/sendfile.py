@@ -130,14 +130,14 @@ class Cost:
 
 
 def _median(name: str, heading: str, format: str) -> Derived[float]:  # noqa: A002
-    def median(transfer: Transfer) -> float:
+    def median(transfer: SentFile) -> float:
         value: float = statistics.median(getattr(cost, name) for cost in transfer.costs)
         return round(value) if format.endswith("d") else value
 
     return computed(median, heading, format)
 
 
-class Transfer(Variant, label="{0.plan.shown}", heading="method"):
+class SentFile(Variant, label="{0.plan.shown}", heading="method"):
     """A plan with the costs of its runs. Most quantities are medians over the runs."""
 
     plan: Plan
@@ -170,10 +170,10 @@ class Transfer(Variant, label="{0.plan.shown}", heading="method"):
         return f"{last.zerocopy_copied} of {last.zerocopy_sends}" if last.zerocopy_sends else ""
 
 
-class SendFiles(Result[Transfer]):
+class SendFiles(Result[SentFile]):
     """The transfers of one experiment. The key is (Plan.shown, size in MB)."""
 
-    def find(self, name: str, file_mb: float | None = None) -> Transfer:
+    def find(self, name: str, file_mb: float | None = None) -> SentFile:
         """Return the first transfer with this name (and size, if given), or raise KeyError."""
         for transfer in self.variants:
             if transfer.plan.name == name and file_mb in (None, transfer.plan.file_mb):
@@ -209,7 +209,7 @@ def _send_all(
             name, runs, batches, lambda batch: list(threads.map(run, batch, places))
         )
     transfers = [
-        Transfer(plan, costs)
+        SentFile(plan, costs)
         for batch, rounds in results.items()
         for plan, *costs in zip(batch, *rounds, strict=True)
     ]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tcplab.explain.intervals import Interval, merged, total_ms, within, without
 from tcplab.programs import CallLog
-from tcplab.programs.calls import Step
+from tcplab.programs.calls import CallStart
 
 #: Calls that can wait, by priority. A moment counts for the first of them.
 KINDS: Final = ("udp", "unix", "own", "read", "sleep", "poll", "accept")
@@ -67,7 +67,7 @@ class Activities:
             if socket.cookie not in captured
         }
         self._arrivals = {str(cookie): times for cookie, times in captured.items()}
-        self.threads: dict[int, list[Step]] = defaultdict(list)
+        self.threads: dict[int, list[CallStart]] = defaultdict(list)
         for step in log.steps:
             self.threads[step.pid].append(step)
         self._of_thread: dict[int, list[Doing]] = defaultdict(list)
@@ -81,7 +81,7 @@ class Activities:
         stopped = sorted((used.time_ns, used.stopped_ns) for used in log.used)
         self._stops = [_curve(stopped)] if stopped else []
 
-    def _doings(self, pid: int, steps: Sequence[Step]) -> list[Doing]:
+    def _doings(self, pid: int, steps: Sequence[CallStart]) -> list[Doing]:
         last_where: dict[str, str] = {}
         doings = []
         for step, after in pairwise([*steps, None]):
@@ -98,7 +98,7 @@ class Activities:
                 doings.append(Doing(step.time_ns, end_ns, pid, what))
         return doings
 
-    def _what(self, step: Step, last_where: Mapping[str, str]) -> What | None:
+    def _what(self, step: CallStart, last_where: Mapping[str, str]) -> What | None:
         if step.kind in ("udp", "unix"):
             known = not step.where.startswith("?")
             return step.kind, step.where if known else last_where.get(step.kind, "")

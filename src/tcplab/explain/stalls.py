@@ -11,7 +11,7 @@ from tcplab.explain.intervals import Interval, merged, total_ms
 from tcplab.explain.joining import Conversation
 from tcplab.models import Reason
 from tcplab.programs import SocketCalls
-from tcplab.programs.calls import HANDS_OVER, Call
+from tcplab.programs.calls import HANDS_OVER, SocketCall
 from tcplab.segments import FIN, RST
 from tcplab.timeline import Timeline
 
@@ -98,7 +98,10 @@ def _stuck(conversation: Conversation) -> Iterator[Stall]:
 
 
 def _waits_for_the_end(
-    calls: dict[str, list[Call]], last: dict[str, Call], unread: dict[str, int], sent: int
+    calls: dict[str, list[SocketCall]],
+    last: dict[str, SocketCall],
+    unread: dict[str, int],
+    sent: int,
 ) -> bool:
     """Return whether the server reads on, although the client sent all that it had to send.
 
@@ -181,7 +184,7 @@ def _paced(side: str, socket: SocketCalls, timeline: Timeline) -> Iterator[Stall
 
 def _small_reads(side: str, socket: SocketCalls) -> Iterator[Stall]:
     """Yield the time in which a program takes few of the bytes that it could read."""
-    small: list[Call] = []
+    small: list[SocketCall] = []
     taken = 0
     for call, after in pairwise(socket.calls):
         size = after.read - call.read
@@ -201,7 +204,7 @@ def _small_reads(side: str, socket: SocketCalls) -> Iterator[Stall]:
     yield from (Stall("small-reads", side, run, evidence) for run in runs)
 
 
-def _runs(calls: Sequence[Call]) -> Iterator[Interval]:
+def _runs(calls: Sequence[SocketCall]) -> Iterator[Interval]:
     for before, after in pairwise(calls):
         if after.time_ns - before.time_ns <= _SOON_NS:
             yield before.time_ns, after.time_ns

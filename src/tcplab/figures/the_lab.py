@@ -15,7 +15,7 @@ from tcplab.tables import count
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tcplab.experiments.connection import Connection
+    from tcplab.experiments.connection import ShortConnection
     from tcplab.segments import Sender
 
 __all__ = ["handshake"]
@@ -33,7 +33,7 @@ _APART: Final = 0.012  # distance between arrows that would otherwise cover each
 
 
 @drawn
-def handshake(tour: Connection) -> Picture:
+def handshake(tour: ShortConnection) -> Picture:
     """Draw the packets of a connection as arrows between client and server."""
     packets = some(_packets(tour), "the recording has no packets to draw")
     start_ns = min(min(packet.left_ns, packet.right_ns) for packet in packets)
@@ -114,7 +114,7 @@ class _Packet:
         return f"{sent:.2f} ms, from the {self.sender}: {text}; at the {other} {arrived:.2f} ms"
 
 
-def _packets(tour: Connection) -> list[_Packet]:
+def _packets(tour: ShortConnection) -> list[_Packet]:
     assert tour.exchange.peer_segments is not None
     packets = []
     senders: tuple[Sender, Sender] = ("client", "server")

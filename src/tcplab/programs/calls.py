@@ -18,7 +18,7 @@ MOST_LOGGED: Final = 200_000
 HANDS_OVER: Final = ("write", "more", "zerocopy")
 #: Names of the events that setting and clearing an option add to an exchange's log, by option.
 _EVENTS: Final = {"nodelay": ("nodelay", "delay"), "cork": ("cork", "uncork")}
-#: The fields of a Call that form a sample of TCP_INFO.
+#: The fields of a SocketCall that form a sample of TCP_INFO.
 _SAMPLED: Final = (
     "time_ns",
     "unacked",
@@ -32,7 +32,7 @@ _SAMPLED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SocketCall:
     """One call on a connected socket, with the kernel's state just before the call."""
 
     time_ns: int  #: Start of the call on CLOCK_REALTIME
@@ -73,7 +73,7 @@ class SocketCalls:
     mss_bytes: int  #: TCP_MAXSEG
     congestion: str
     seen_ns: int  #: Time at which the socket was first seen connected
-    calls: list[Call] = field(default_factory=list)  #: The calls on the socket, in order
+    calls: list[SocketCall] = field(default_factory=list)  #: The calls on the socket, in order
     begun_ns: int | None = None  #: Time of the connect() call, or None if it was accepted
     #: (time, name, value) of each option set, in order, even before the socket was connected
     options: list[tuple[int, str, int]] = field(default_factory=list)
@@ -120,7 +120,7 @@ class SocketCalls:
                 latest_ns = after.time_ns if after else came_ns
                 yield Event(min(max(call.time_ns, came_ns), latest_ns), "read", taken)
 
-    def _moved(self, count: str, last: int) -> list[tuple[Call, int, Call | None]]:
+    def _moved(self, count: str, last: int) -> list[tuple[SocketCall, int, SocketCall | None]]:
         """Return each call during which a count grew, by how much, and its thread's next call.
 
         `count` is "written" or "read". `last` is its value at the end, if known to exceed the value
@@ -153,15 +153,15 @@ class SocketCalls:
             highest = max(highest, later)
         return [(self.calls[i], size, following[i]) for i, size in grown.items()]
 
-    def _following(self) -> list[Call | None]:
-        latest: dict[int, Call] = {}
-        following: list[Call | None] = []
+    def _following(self) -> list[SocketCall | None]:
+        latest: dict[int, SocketCall] = {}
+        following: list[SocketCall | None] = []
         for call in reversed(self.calls):
             following.append(latest.get(call.pid))
             latest[call.pid] = call
         return following[::-1]
 
-    def _may_have_waited(self, call: Call, after: Call) -> bool:
+    def _may_have_waited(self, call: SocketCall, after: SocketCall) -> bool:
         if after.sndbuf_limited_us > call.sndbuf_limited_us:
             return True
         held = call.unacked * self.mss_bytes + call.notsent_bytes + call.asked_bytes
@@ -184,7 +184,7 @@ class SocketCalls:
         return total
 
 
-class Step(NamedTuple):
+class CallStart(NamedTuple):
     """The start of any recorded call of a thread, which shows how it spends its time."""
 
     time_ns: int
@@ -233,7 +233,7 @@ class CallLog:
     logged: int = 0  #: Number of these calls that are in the log
     stopped_ns: int = 0  #: Total time for which the command was stopped
     whole: bool = False  #: True if the recorder finished its log
-    steps: Sequence[Step] = ()  #: The starts of all recorded calls
+    steps: Sequence[CallStart] = ()  #: The starts of all recorded calls
     used: Sequence[Used] = ()  #: The use of the CPU
     failed: Sequence[Attempt] = ()  #: Attempts to connect that failed
     exited_ns: int | None = None  #: Time at which the command ended, or None
@@ -270,7 +270,7 @@ class _Reader:
         self._connects: list[tuple[int, End]] = []
         self._begun: dict[int, tuple[int, int]] = {}  # last connect: time and thread, by cookie
         self._failed: list[Attempt] = []
-        self._steps: list[Step] = []
+        self._steps: list[CallStart] = []
         self._used: list[Used] = []
         self._programs: dict[str, None] = {}
         self._unseen: dict[str, None] = {}
@@ -294,16 +294,16 @@ class _Reader:
             self._steps.append(_step(time_ns, name, cookie, pid, rest))
         elif name == "used":
             self._used.append(Used(time_ns, pid, *map(int, rest)))
-            self._steps.append(Step(time_ns, pid, "other"))
+            self._steps.append(CallStart(time_ns, pid, "other"))
         elif name in self._readers:
             self._readers[name](time_ns, cookie, pid, rest)
         elif name in _OF_THE_COMMAND:
             self._command(time_ns, name, rest)
         elif cookie in self._sockets:
-            self._sockets[cookie].calls.append(Call(time_ns, name, pid, *map(int, rest)))
+            self._sockets[cookie].calls.append(SocketCall(time_ns, name, pid, *map(int, rest)))
             kind = "write" if name in HANDS_OVER else name if name == "read" else "other"
             limit_ns = 0 if kind != "write" and int(rest[3]) else -1  # a read finds data
-            self._steps.append(Step(time_ns, pid, kind, str(cookie), limit_ns))
+            self._steps.append(CallStart(time_ns, pid, kind, str(cookie), limit_ns))
 
     def _listen(self, time_ns: int, cookie: int, _pid: int, rest: list[str]) -> None:
         self._listening.append((time_ns, _end(rest)))
@@ -312,7 +312,7 @@ class _Reader:
     def _connect(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
         self._connects.append((time_ns, _end(rest)))
         self._begun[cookie] = time_ns, pid
-        self._steps.append(Step(time_ns, pid, "connect", str(cookie)))
+        self._steps.append(CallStart(time_ns, pid, "connect", str(cookie)))
 
     def _fail(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
         begun_ns, thread = self._begun.get(cookie, (time_ns, pid))
@@ -377,18 +377,18 @@ class _Reader:
         )
 
 
-def _step(time_ns: int, name: str, cookie: int, pid: int, rest: list[str]) -> Step:
+def _step(time_ns: int, name: str, cookie: int, pid: int, rest: list[str]) -> CallStart:
     if name == "accept":
-        return Step(time_ns, pid, name, str(cookie))
+        return CallStart(time_ns, pid, name, str(cookie))
     if name == "other":
         call, kind, address, port = rest
         where = address if kind == "unix" else f"{address} port {port}"
-        return Step(time_ns, pid, kind, where, 0 if call == "write" else -1)
+        return CallStart(time_ns, pid, kind, where, 0 if call == "write" else -1)
     limit_ns = int(rest[0])
     if len(rest) == 1:
-        return Step(time_ns, pid, name, "", limit_ns)
+        return CallStart(time_ns, pid, name, "", limit_ns)
     where = rest[2] if rest[1] == "unix" else " port ".join(rest[2:4])
-    return Step(time_ns, pid, rest[1], where, limit_ns)
+    return CallStart(time_ns, pid, rest[1], where, limit_ns)
 
 
 def _end(fields: Sequence[str]) -> End:

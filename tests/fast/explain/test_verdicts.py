@@ -11,7 +11,7 @@ from tcplab.explain.joining import Conversation, _explained, _given_up_ns, _is_s
 from tcplab.explain.recording import Recorded
 from tcplab.explain.verdict import findings
 from tcplab.programs import Event, SocketCalls
-from tcplab.programs.calls import Call, CallLog
+from tcplab.programs.calls import CallLog, SocketCall
 from tcplab.segments import ACK, FIN, SegmentArray
 
 CLIENT, SERVER = ("10.0.0.1", 40_000), ("10.0.0.2", 5001)
@@ -27,8 +27,10 @@ def conversation(rows: SegmentArray, log: list[Event] | None = None, **more: Any
 
 def socket(*calls: tuple[float, str], **counts: int) -> SocketCalls:
     """Return a socket with these calls, at which the kernel's counts were the same."""
-    usual = {name: 0 for name in Call.__slots__ if name not in ("time_ns", "name", "pid")} | counts
-    made = [Call(ns(time_ms), name, 1, **usual) for time_ms, name in calls]
+    usual = {
+        name: 0 for name in SocketCall.__slots__ if name not in ("time_ns", "name", "pid")
+    } | counts
+    made = [SocketCall(ns(time_ms), name, 1, **usual) for time_ms, name in calls]
     return SocketCalls(
         1, 1, CLIENT, SERVER, False, False, 46_080, 131_072, 1448, "reno", ns(0), made
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
-from tcplab.programs.calls import Call, SocketCalls
+from tcplab.programs.calls import SocketCall, SocketCalls
 
 
-def call(name: str, pid: int, written: int) -> Call:
-    numbers = {field.name: 0 for field in fields(Call)}
+def call(name: str, pid: int, written: int) -> SocketCall:
+    numbers: dict[str, Any] = {field.name: 0 for field in fields(SocketCall)}
     asked = 100 if name == "write" else 0
-    return Call(**numbers | {"name": name, "pid": pid, "asked_bytes": asked, "written": written})  # type: ignore[arg-type]
+    return SocketCall(
+        **numbers | {"name": name, "pid": pid, "asked_bytes": asked, "written": written}
+    )
 
 
 def test_fin_is_no_byte_though_another_thread_calls_before_it_counts() -> None:

@@ -22,7 +22,7 @@ from tcplab.course.short_c.ran import Ran
 from tcplab.course.short_c.running import run, run_together
 from tcplab.course.short_c.sources import copy, original, path_of, show
 from tcplab.errors import LabError, ParameterError
-from tcplab.experiments.diagnosis.repair import Verdict
+from tcplab.experiments.diagnosis.repair import CodeVerdict
 from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, why_no_lab
 from tcplab.tables import grouped
@@ -46,7 +46,7 @@ _STALL_MS: Final = 40.0
 _TRIES: Final = 3
 
 
-def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
+def check(slug: str, source: str | os.PathLike[str] | None = None) -> CodeVerdict:
     """Check in a laboratory that a program shows the facts that its exercise demands.
 
     The verdict is None without a laboratory, and if the machine was too busy each time. The counts
@@ -57,7 +57,7 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> Verdict:
         raise ParameterError(f"{path}: no such file; short_c.copy({slug!r}) makes one")
     if (now := mode()) != "live":
         why = why_no_lab() or f"TCPLAB_MODE={now}"
-        return Verdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
+        return CodeVerdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
     for _ in range(_TRIES):
         with _stalls_ms() as stalls:
             verdict, timed, late = _judged(slug, path)
@@ -88,7 +88,7 @@ def _stalls_ms() -> Iterator[list[float]]:
         thread.join()
 
 
-def _judged(slug: str, path: Path) -> tuple[Verdict, bool, bool]:
+def _judged(slug: str, path: Path) -> tuple[CodeVerdict, bool, bool]:
     """Run a program as its case demands, up to the first fact that does not hold.
 
     Also return whether that fact depends on time, and whether the link was late.
@@ -103,12 +103,12 @@ def _judged(slug: str, path: Path) -> tuple[Verdict, bool, bool]:
                 if complaint := fact.rule(ran):
                     counts |= {"holds": [held.id for held in case.facts[:number]], "fails": fact.id}
                     message = f"{grouped(complaint)}. {fact.hint}".strip()
-                    return Verdict(slug, False, message, counts), fact.timed, late
+                    return CodeVerdict(slug, False, message, counts), fact.timed, late
     except (ParameterError, LabError) as error:
-        return Verdict(slug, False, f"{error}.", {"holds": [], "fails": "runs"}), False, late
+        return CodeVerdict(slug, False, f"{error}.", {"holds": [], "fails": "runs"}), False, late
     counts |= {"holds": [fact.id for fact in case.facts], "fails": ""}
     message = " ".join(f"{grouped(fact.says)}." for fact in case.facts)
-    return Verdict(slug, True, message, counts), False, late
+    return CodeVerdict(slug, True, message, counts), False, late
 
 
 def _runs(slug: str, case: Case, source: Path) -> Iterator[tuple[Ran, bool]]:

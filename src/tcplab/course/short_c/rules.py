@@ -17,7 +17,7 @@ import numpy as np
 
 from tcplab.course.short_c.ran import Ran
 from tcplab.experiments.short_transfer import flights
-from tcplab.programs.calls import HANDS_OVER, Call
+from tcplab.programs.calls import HANDS_OVER, SocketCall
 from tcplab.segments import TCP, SegmentArray
 
 #: The C library is read into a program that starts, and its helper reads some files, too.
@@ -328,7 +328,7 @@ def _answers(ran: Ran, size: int) -> list[int]:
     return [n * size for n, first in enumerate(ran.stream[::size]) if first == ord("!")]
 
 
-def _handing_over(ran: Ran) -> list[Call]:
+def _handing_over(ran: Ran) -> list[SocketCall]:
     """Return the calls that hand bytes to TCP, in order."""
     calls = [call for socket in ran.sockets for call in socket.calls if call.name in HANDS_OVER]
     return sorted(calls, key=lambda call: call.time_ns)

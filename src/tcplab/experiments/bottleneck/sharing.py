@@ -39,7 +39,7 @@ PAGE_BYTES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class FlowSample:
     """A sample of a sender's TCP_INFO."""
 
     time_s: float  #: time since the start of the measurement
@@ -57,10 +57,10 @@ class Flow:
     name: str  #: name of the client
     congestion: str  #: congestion control, as the kernel reports it
     rtt_ms: float  #: RTT of the path without a queue
-    moments: Sequence[Moment]
+    moments: Sequence[FlowSample]
 
     @property
-    def settled(self) -> Sequence[Moment]:
+    def settled(self) -> Sequence[FlowSample]:
         """The samples in the second half, when the transfers have affected each other."""
         end_s = self.moments[-1].time_s
         return [moment for moment in self.moments if moment.time_s >= end_s / 2]
@@ -211,7 +211,7 @@ def _flow(
     name: str, rtt_ms: float, result: TcpBulkResult, began_ns: int, duration_s: float
 ) -> Flow:
     moments = [
-        Moment(
+        FlowSample(
             time_s=_seconds(sample["time_ns"] - began_ns),
             cwnd_segments=sample["snd_cwnd"],
             rtt_ms=sample["rtt_us"] / 1e3,

@@ -33,7 +33,7 @@ REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
 # ---- fixed sizes ---------------------------------------------------------------------------------
 
 
-class Transfer(
+class BufferedTransfer(
     Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, {0.requested_bytes} bytes"
 ):
     """One transfer with a buffer of fixed size."""
@@ -59,7 +59,7 @@ class Transfer(
     rwnd_share: float = column("rwnd_limited", ".0%")  #: rwnd_limited / busy time (TCP_INFO)
 
 
-class Sweep(Result[Transfer]):
+class Sweep(Result[BufferedTransfer]):
     """Transfers with several round-trip times and several sizes of one kind of buffer."""
 
     side: Side
@@ -77,7 +77,7 @@ class Sweep(Result[Transfer]):
         """Return the window that just fills the link, which is goodput times round-trip time."""
         return bdp_bytes(self.goodput_mbit, rtt_ms)
 
-    def of(self, rtt_ms: float) -> list[Transfer]:
+    def of(self, rtt_ms: float) -> list[BufferedTransfer]:
         """Return the transfers with this round-trip time, in the order of the requested sizes."""
         return [transfer for transfer in self.variants if transfer.rtt_ms == rtt_ms]
 
@@ -97,7 +97,7 @@ def measure(
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
     with Lab(rtt_ms=rtts_ms[0], rate_mbit=rate_mbit) as lab:
 
-        def run(pair: tuple[float, int]) -> Transfer:
+        def run(pair: tuple[float, int]) -> BufferedTransfer:
             lab.link.update(rtt_ms=pair[0])
             return _transfer(lab, *pair, side)
 
@@ -106,7 +106,7 @@ def measure(
         return Sweep(transfers, provenance(lab, **limits, **done), side, rate_mbit)
 
 
-def _transfer(lab: Lab, rtt_ms: float, request: int, side: Side) -> Transfer:
+def _transfer(lab: Lab, rtt_ms: float, request: int, side: Side) -> BufferedTransfer:
     receiving = side == "receive"
     result = tcp_bulk(
         lab,
@@ -123,7 +123,7 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, side: Side) -> Transfer:
     else:
         late = result.samples[len(result.samples) // 2 :]
         window = statistics.median(map(held_bytes, late))
-    return Transfer(
+    return BufferedTransfer(
         rtt_ms=rtt_ms,
         requested_bytes=request,
         granted_bytes=granted,

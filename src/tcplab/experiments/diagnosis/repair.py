@@ -25,7 +25,7 @@ from tcplab.programs.sources import source_path
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CodeVerdict:
     """The result of a check of a learner's program."""
 
     program: str
@@ -47,7 +47,7 @@ def copy(program: Program, folder: str | os.PathLike[str] = ".") -> Path:
     return path
 
 
-def check(source: str | os.PathLike[str]) -> Verdict:
+def check(source: str | os.PathLike[str]) -> CodeVerdict:
     """Compile a changed program, run it in a lab, and check its traffic.
 
     A file that does not compile, fails, hangs or changes the data has not passed, and the message
@@ -62,21 +62,23 @@ def check(source: str | os.PathLike[str]) -> Verdict:
         )
     if (now := mode()) != "live":
         why = why_no_lab() or f"TCPLAB_MODE={now}"
-        return Verdict(which, None, f"The check counts segments on a laboratory's wire: {why}.", {})
+        return CodeVerdict(
+            which, None, f"The check counts segments on a laboratory's wire: {why}.", {}
+        )
     case = CASES[which]
     with temporary_folder() as directory:
         try:
             binary = compile_source(path, Path(directory))
         except ParameterError as error:
-            return Verdict(which, False, f"{error}.", {})
+            return CodeVerdict(which, False, f"{error}.", {})
         with Lab(**dict(case.link)) as lab:  # type: ignore[arg-type]
             try:
                 result, stream = record(case, path.name, binary, lab, case.link, snaplen=2048)
             except LabError as error:
-                return Verdict(which, False, f"It does not run to its end: {error}.", {})
+                return CodeVerdict(which, False, f"It does not run to its end: {error}.", {})
     counts = result.rows()[0]
     complaint = result.changed_stream(stream) or result.complaint()
-    return Verdict(which, not complaint, complaint or case.success.format(**counts), counts)
+    return CodeVerdict(which, not complaint, complaint or case.success.format(**counts), counts)
 
 
 def _program_of(path: Path) -> Program:
