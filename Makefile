@@ -30,7 +30,7 @@ C_FILES := $(shell find src bench lessons/c -name '*.[ch]' 2>/dev/null)
 # A student's bundle has neither tests nor .ci.
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/* tests/fuzz/run) $(wildcard web/init)
 
-.PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis format lock clean \
+.PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis lint-repository format lock clean \
 	address bench exercises test-all fuzz recordings claims book web pictures print reference release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
@@ -79,7 +79,7 @@ test-all: tests setup-dev ## run the slow tests, too: notebooks, browser, book, 
 tests:
 	@echo 'make: a student bundle has no tests; the repository and the instructor bundle have them' >&2; exit 2
 
-lint: lint-style lint-types lint-c lint-shell lint-analysis ## check style, types and warnings of the Python, C and shell code
+lint: lint-style lint-types lint-c lint-shell lint-analysis lint-repository ## check style, types and warnings of the Python, C and shell code, and the repository's own rules
 
 lint-style: setup-dev
 	ruff check
@@ -94,6 +94,9 @@ lint-c: setup-dev
 
 lint-analysis: ## look for bugs in the C programs with clang-tidy and cppcheck
 	tools/analyse-c
+
+lint-repository: setup-dev ## check layers, names, language, links, locks and what may be in the tree
+	pytest -q -n auto tests/fast/course/test_{architecture,language,docs,packaging,check_machine}.py tests/fast/grading/test_syllabus.py
 
 lint-shell:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); \

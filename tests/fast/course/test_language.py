@@ -1,8 +1,4 @@
-"""Test the vocabulary of CONTRIBUTING.md and the habits of style that a test can count.
-
-Files that still break a rule have a ceiling in tests/data/language.json. A ceiling may only fall:
-`python -m tests.fast.course.test_language` lowers those that are too high.
-"""
+"""Test the vocabulary of CONTRIBUTING.md and the habits of style that a test can count."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.nonempty import each
-from tests.support.paths import DATA, ROOT
+from tests.support.paths import ROOT
 
 FOLDERS = ("bench", "lessons", "solutions", "src", "tests", "tools")
 CODE = [
@@ -48,7 +44,6 @@ PLAIN = [
 ]
 #: Folders whose strings are headings, help texts and messages. Elsewhere, most strings are data.
 SHOWN = [ROOT / "src", ROOT / "solutions"]
-CEILINGS = DATA / "language.json"
 
 #: Maps each unwanted pattern to what to write instead, in code and text alike.
 UNWANTED = {
@@ -163,18 +158,6 @@ def findings(path: Path) -> Counter[str]:
     return +counts
 
 
-def excess() -> dict[str, dict[str, int]]:
-    every = {
-        path.relative_to(ROOT).as_posix(): findings(path) for path in each([*CODE, *PLAIN, *PROSE])
-    }
-    return {name: dict(counts) for name, counts in every.items() if counts}
-
-
-def ceilings() -> dict[str, dict[str, int]]:
-    allowed: dict[str, dict[str, int]] = json.loads(CEILINGS.read_text())
-    return allowed
-
-
 @functools.cache
 def texts() -> dict[Path, str]:
     sets = ROOT / "solutions"
@@ -192,15 +175,9 @@ def test_no_text_uses_an_unwanted_term(pattern: str) -> None:
     assert not wrong, f"write {UNWANTED[pattern]!r}:\n" + "\n".join(wrong)
 
 
-def test_no_file_breaks_a_rule_of_style_more_often_than_before() -> None:
-    allowed = ceilings()
-    worse = {
-        f"{name}: {rule}": (count, allowed.get(name, {}).get(rule, 0))
-        for name, counts in excess().items()
-        for rule, count in counts.items()
-        if count > allowed.get(name, {}).get(rule, 0)
-    }
-    assert worse == {}, "counted, and allowed here"
+def test_no_file_breaks_a_rule_of_style() -> None:
+    every = {path: dict(findings(path)) for path in each([*CODE, *PLAIN, *PROSE])}
+    assert {path.name: counts for path, counts in every.items() if counts} == {}
 
 
 @pytest.mark.parametrize(
@@ -231,14 +208,3 @@ def test_strings_and_marks_are_counted(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(f"{__name__}.PROSE", [path := tmp_path / "a.md"])
     path.write_text("word " * 96 + "`a: b` http://a; so: it; is\n")
     assert findings(path) == {":": 10, ";": 10}
-
-
-if __name__ == "__main__":
-    old = ceilings()
-    new = {
-        name: {rule: min(count, old.get(name, {}).get(rule, 0)) for rule, count in counts.items()}
-        for name, counts in excess().items()
-    }
-    kept = {name: {rule: n for rule, n in counts.items() if n} for name, counts in new.items()}
-    text = json.dumps({name: counts for name, counts in kept.items() if counts}, indent=1)
-    CEILINGS.write_text(re.sub(r"\s+(?=\"[^\"]+\": \d|\}(,|\n))", " ", text) + "\n")

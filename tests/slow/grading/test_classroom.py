@@ -231,7 +231,7 @@ def test_parallel_grading_stores_every_score_in_postgresql(
     assert stored == {f"student-{n:02}": 5.0 * (n % 3 > 0) for n in range(12)}
 
 
-# ---- two students with accounts of their own, through nbgrader's exchange ------------------------
+# ---- two students with their own accounts, through nbgrader's exchange ---------------------------
 
 
 def account(name: str, home: Path) -> list[str]:

@@ -29,7 +29,7 @@ from tcplab.grading.staging import Expected, stage
 
 
 class Tiny:
-    """The assignment "tiny" in a course of its own, and its released notebook."""
+    """The assignment "tiny" in its own course, and its released notebook."""
 
     def __init__(self, course: Path) -> None:
         self.course = course
