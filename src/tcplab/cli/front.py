@@ -46,7 +46,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     warnings.showwarning = _one_line_warning
     try:
         given, command = explain.with_command(given)
-        arguments = parser_of(experiments=given[:1] == ["run"]).parse_args(given)
+        arguments = parser_of(given).parse_args(given)
         arguments.argv = command
         status = int(arguments.action(arguments))
         sys.stdout.flush()
@@ -85,8 +85,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def parser_of(*, experiments: bool) -> argparse.ArgumentParser:
-    """Return the parser, with the experiments' options only if asked, since they load slowly."""
+def parser_of(given: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser of all commands, with the options of the experiment that `given` names."""
     parser = CommandLine(
         prog="tcplab", description="Why TCP programs are fast or slow, measured on two hosts."
     )
@@ -95,7 +95,7 @@ def parser_of(*, experiments: bool) -> argparse.ArgumentParser:
     commands: Any = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for function in _FIRST:
         add_command(commands, function)
-    add_run(commands, experiments=experiments)
+    add_run(commands, given)
     for function in _OTHERS:
         add_command(commands, function)
     return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tcplab.cli.declared import add_options
 from tcplab.cli.loading import loading
@@ -14,44 +14,31 @@ if TYPE_CHECKING:
     from tcplab.experiments import Result
     from tcplab.experiments.declaration import Experiment
 
-#: The figure that shows an experiment's whole result, with its quantities.
-_FIGURES: Final[dict[str, tuple[str, Sequence[str], dict[str, str]]]] = {
-    **dict.fromkeys(("bufferbloat", "rtt-fairness"), ("bottleneck", (), {})),
-    "congestion-controls": ("contests", (), {}),
-    "notsent-lowat": ("draw_bars", ("age_ms", "unsent_bytes", "mbit"), {}),
-    "router-buffers": (
-        "draw_curves",
-        ("bdps", "used_percent", "model_percent"),
-        {"by": "flows", "log": "x"},
-    ),
-}
 
-
-def add_run(commands: Any, *, experiments: bool) -> None:
-    """Add `tcplab run`, with the experiments' options only if asked, since they load slowly."""
+def add_run(commands: Any, given: Sequence[str]) -> None:
+    """Add `tcplab run`, with the options of the experiment that the command line names."""
     summary = "run an experiment and print its table; without a name, list all experiments"
     run = commands.add_parser(
         "run", help=summary, description=summary, epilog="example: tcplab run small-writes"
     )
     run.set_defaults(action=_list_experiments)
     names = run.add_subparsers(title="experiments", metavar="NAME")
-    if not experiments:
+    if given[:1] != ["run"]:
         return
     with loading():
-        from tcplab.experiments import every
+        from tcplab.experiments import catalogue, find
 
-        known = every()
-    for experiment in known.values():
-        parser = names.add_parser(
-            experiment.name, help=experiment.summary, description=experiment.summary
-        )
+        known = {name: find(name) for name in given if name in catalogue()}
+    for name, (_module, about) in catalogue().items():
+        parser = names.add_parser(name, help=about, description=about)
+        if name not in known:  # only the experiment that is run has to be imported
+            continue
         parser.add_argument("--json", action="store_true", help="print rows and provenance as JSON")
-        if experiment.name in _FIGURES:
-            text = "save the figure in this file, such as one.png or one.svg"
-            parser.add_argument("--figure", metavar="FILE", help=text)
-        add_options(parser, experiment)
-        parser.set_defaults(action=_run, experiment=experiment)
-        parser.epilog = f"example: tcplab run {experiment.name} --json"
+        text = "save the figure in this file, such as one.png or one.svg"
+        parser.add_argument("--figure", metavar="FILE", help=text)
+        add_options(parser, known[name])
+        parser.set_defaults(action=_run, experiment=known[name])
+        parser.epilog = f"example: tcplab run {name} --json"
 
 
 def measured(experiment: Experiment, options: argparse.Namespace) -> Result[Any]:
@@ -71,12 +58,11 @@ def measured(experiment: Experiment, options: argparse.Namespace) -> Result[Any]
 
 
 def _list_experiments(_arguments: argparse.Namespace) -> int:
-    from tcplab.experiments import every
+    from tcplab.experiments import catalogue
 
-    known = every()
-    width = max(map(len, known))
-    for name, each in known.items():
-        print(f"{name:{width}}  {each.summary}")
+    width = max(map(len, catalogue()))
+    for name, (_module, summary) in catalogue().items():
+        print(f"{name:{width}}  {summary}")
     return 0
 
 
@@ -84,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from tcplab.experiments import as_json, table
     from tcplab.segments.left_out import in_words as left_out_in_words
 
-    if getattr(arguments, "figure", None):
+    if arguments.figure:
         from tcplab import figures  # before the measurement, since an extra may be missing
 
     if sys.stderr.isatty():  # not every experiment shows its progress
@@ -93,9 +79,8 @@ def _run(arguments: argparse.Namespace) -> int:
     origin = result.provenance
     # Ctrl-C ends a long experiment early; the exit status shows that the result is incomplete.
     status = 130 if origin.get("interrupted") else 0
-    if getattr(arguments, "figure", None):
-        draw, keys, options = _FIGURES[arguments.experiment.name]
-        getattr(figures, draw)(result, *keys, **options).save(arguments.figure)
+    if arguments.figure:
+        figures.draw(result).save(arguments.figure)
     if arguments.json:
         print(as_json(result))
         return status

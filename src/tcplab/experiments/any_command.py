@@ -17,7 +17,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.experiments import Between, PythonOnly, Result, experiment, provenance
 from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.quantities import Variant, column, computed, derived
-from tcplab.explain import CommandExchange, Explanation, explained
+from tcplab.explain import Explanation, Recorded, explained
 from tcplab.explain.recording import record_in_lab
 from tcplab.explain.shares import requests
 from tcplab.lab import Lab
@@ -63,7 +63,7 @@ class Explained(Variant):
     """One run of a client and its server, with counts summed over all connections."""
 
     case: str = column("run")  #: the client's command, or what differs from other runs
-    evidence: CommandExchange  #: the calls and packets; of the captures, only the segments
+    evidence: Recorded  #: the calls and packets; of the captures, only the segments
 
     @cached_property
     def explanation(self) -> Explanation:
@@ -142,7 +142,7 @@ def _needs(client: str, server: str, **_: object) -> list[str]:
     return [words[0] for words in map(server_words, (client, server)) if words]
 
 
-@experiment("any-command", needs=_needs)
+@experiment("any-command", needs=_needs, figure=("ms_per_message", "held_ms"))
 def measure(
     client: Annotated[str, PythonOnly()] = "curl -s http://server:8000/page.txt?[1-12]",
     server: Annotated[str, PythonOnly()] = "python3 -m http.server -p HTTP/1.1 -d {folder} 8000",

@@ -51,7 +51,12 @@ class RateLoss(Variant, heading="requested (packets/s)"):
 CaptureLoss: TypeAlias = Result[RateLoss]
 
 
-@experiment("capture-loss")
+@experiment(
+    "capture-loss",
+    figure=("scapy_share", "scapy_drops", "recorder_drops"),
+    finding="Scapy keeps {scapy_share.high} of the packets at {scapy_share.most} per "
+    "second, and {scapy_share.low} with {scapy_share.least}",
+)
 def measure(
     packets_per_s: Annotated[Sequence[int | None], Between(10, 1_000_000, "packets/s")] = (
         500,

@@ -56,7 +56,7 @@ class ShortConnection(Exchanged):
         ]
 
 
-@experiment("connection")
+@experiment("connection", figure=lambda figures, result: figures.handshake(result))
 def measure(rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0) -> ShortConnection:
     """Record a connection that carries ten bytes, packet by packet."""
     with Lab(rtt_ms=rtt_ms) as lab:

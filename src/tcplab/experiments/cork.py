@@ -195,7 +195,12 @@ class Message(Played, Variant, heading="method"):
 Cork: TypeAlias = Result[Message]
 
 
-@experiment("cork")
+@experiment(
+    "cork",
+    figure=("ms_per_message",),
+    finding="Per message, {ms_per_message.most} takes {ms_per_message.ratio} times "
+    "as long as {ms_per_message.least}",
+)
 def measure(
     writes_bytes: Annotated[Sequence[int], Between(1, 65_536, "bytes")] = PUBLISHED_WRITES_BYTES,
     messages: Annotated[int, Between(1, 60), "messages per variant"] = 20,
@@ -258,7 +263,14 @@ class Waited(Variant, label="{0.rtt_ms:g} ms"):
     manual_ms = computed(lambda _: 200, "tcp(7) (ms)", "d", is_setting=True)
 
 
-@experiment("forgotten-cork")
+@experiment(
+    "forgotten-cork",
+    figure=lambda figures, result: figures.draw_curves(
+        result, "rtt_ms", "cork_ms", "more_ms", "model_ms", "manual_ms"
+    ),
+    finding="A forgotten cork holds data for {cork_ms.low} ms, and at an RTT of "
+    "{cork_ms.most} for {cork_ms.high} ms",
+)
 def measure_forgotten(
     rtts_ms: Annotated[Sequence[float], Between(0, 500, "ms"), "round-trip times of the link"] = (
         0,
@@ -361,7 +373,7 @@ class Scenarios(Result[Scenario]):
         ]
 
 
-@experiment("cork-scenarios")
+@experiment("cork-scenarios", figure=lambda figures, result: figures.cork_scenarios(result))
 def measure_scenarios(
     scripts: Sequence[str] = DEFAULT_SCRIPTS, rtt_ms: Annotated[RttMs, Between(5, 100, "ms")] = 20
 ) -> Scenarios:
@@ -397,7 +409,12 @@ class Autocorks(Variant, heading="tcp_autocorking"):
         return on_off(self.autocorking)
 
 
-@experiment("autocorking")
+@experiment(
+    "autocorking",
+    figure=("segments",),
+    finding="Without autocorking, the same writes leave in {segments[off/on]} times "
+    "as many segments",
+)
 def measure_autocorking() -> Result[Autocorks]:
     """Make small writes with TCP_NODELAY to a slow interface, with autocorking on and off.
 

@@ -13,16 +13,18 @@ declaration.
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import inspect
 import os
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from tcplab import machine
+from tcplab.checks import choice
 from tcplab.checks.parameters import Between as Between
 from tcplab.checks.parameters import Manual, parameters_of
 from tcplab.checks.parameters import Parameter as Parameter
@@ -43,6 +45,7 @@ from tcplab.lab.host import started_commands
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Figure: TypeAlias = Sequence[str] | Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +53,50 @@ class Experiment:
     """An experiment, as declared by its function."""
 
     name: str  #: name on the command line, and in the names of recordings
-    summary: str  #: first paragraph of the function's docstring, without its full stop
     measure: Callable[..., Any]  #: the decorated function, which checks arguments and mode
     parameters: Mapping[str, Parameter]  #: the parameters of the function except the network
     loopback_option: bool  #: True if the function accepts a network that may be plain loopback
+    figure: Figure = ()  #: what `figures.draw` draws, by default the first quantity
+    finding: str = ""  #: template of the figure's title (see tcplab.figures.finding)
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the function's docstring, without its full stop."""
+        return Manual.of(self.measure).summary
 
 
 _REGISTRY: Final[dict[str, Experiment]] = {}
 
 
+@functools.cache
+def catalogue() -> Mapping[str, tuple[str, str]]:
+    """Return the module and the summary of each experiment by its name, without importing any."""
+    here, known = Path(__file__), {}
+    for path in here.parent.rglob("*.py"):
+        parts = path.relative_to(here.parents[2]).with_suffix("").parts
+        module = ".".join(parts).removesuffix(".__init__")
+        for function in ast.parse(path.read_text()).body:
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for call in function.decorator_list:
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "experiment":
+                    text = ast.get_docstring(function) or ""
+                    summary = " ".join(text.partition("\n\n")[0].split()).rstrip(".")
+                    known[ast.literal_eval(call.args[0])] = module, summary
+    return dict(sorted(known.items()))
+
+
+def find(name: str) -> Experiment:
+    """Import and return the experiment with this name."""
+    if name not in _REGISTRY:
+        choice("experiment", name, catalogue())
+        importlib.import_module(catalogue()[name][0])
+    return _REGISTRY[name]
+
+
 def every() -> Mapping[str, Experiment]:
     """Import all experiments, and return them by name in alphabetical order."""
-    package = importlib.import_module("tcplab.experiments")
-    for module in pkgutil.walk_packages(package.__path__, "tcplab.experiments."):
-        importlib.import_module(module.name)
-    return dict(sorted(_REGISTRY.items()))
+    return {name: find(name) for name in catalogue()}
 
 
 def declared(measure: Callable[..., Any]) -> Experiment:
@@ -77,6 +109,8 @@ def experiment(
     *,
     on_loopback: bool | Callable[..., bool] = False,
     needs: Sequence[str] | Callable[..., Sequence[str]] = (),
+    figure: Figure = (),
+    finding: str = "",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function `measure(…) -> Result` as an experiment.
 
@@ -92,6 +126,8 @@ def experiment(
             that returns this
         needs: programs that it runs, or a function of the call's arguments that returns them. If
             one is missing, or the experiment raises MissingError, the recording is returned
+        figure: keys of the quantities to draw, or a function of tcplab.figures and the result
+        finding: template of the figure's title (see tcplab.figures.finding)
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -123,9 +159,8 @@ def experiment(
                 recordings.save(directory, name, arguments, result)
             return cast(R, result)
 
-        summary = Manual.of(function).summary
         loopback = takes_network and on_loopback is not False
-        _REGISTRY[name] = Experiment(name, summary, measure, parameters, loopback)
+        _REGISTRY[name] = Experiment(name, measure, parameters, loopback, figure, finding)
         return measure
 
     return decorate

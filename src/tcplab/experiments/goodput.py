@@ -51,7 +51,12 @@ class FullLink(
     )
 
 
-@experiment("goodput")
+@experiment(
+    "goodput",
+    figure=("model_mb_per_s", "mb_per_s", "header_percent"),
+    finding="With {header_percent.most}, the share of headers is "
+    "{header_percent.ratio} times that with {header_percent.least}",
+)
 def measure(
     rates_mbit: Annotated[Sequence[float], Between(1, 10_000, "Mbit/s")] = (10, 100, 1000),
     mtus: Annotated[Sequence[int], Between(128, 9000, "bytes")] = (1500,),

@@ -42,7 +42,12 @@ class Pause(Variant, key=("pause_ms", "restarts")):
         return f"{self.pause_ms:g} ms" + ("" if self.restarts else ", restart off")
 
 
-@experiment("idle-restart")
+@experiment(
+    "idle-restart",
+    figure=("after_ms", "before_ms"),
+    finding="After a pause of 1 s, a new slow start makes the same data take "
+    "{after_ms[1000 ms/1000 ms, restart off]} times as long",
+)
 def measure(
     pauses_ms: Annotated[Sequence[float], Between(0, 10_000, "ms")] = (100, 1000),
     restarts: Sequence[bool] = (True, False),

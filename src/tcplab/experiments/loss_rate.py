@@ -45,7 +45,11 @@ class Lossy(
     retransmissions: int = column("retransmissions", ",d")
 
 
-@experiment("loss-rate")
+@experiment(
+    "loss-rate",
+    figure=("mbit", "formula_mbit", "times_formula"),
+    finding="The path of {mbit.most} carries {mbit.ratio} times as much as the one of {mbit.least}",
+)
 def measure(
     paths: Sequence[tuple[float, float]] = (
         (1, 0.01),

@@ -52,7 +52,12 @@ class Loss(Exchanged, Variant):
     exchange: Exchange[None]
 
 
-@experiment("lost-segment")
+@experiment(
+    "lost-segment",
+    figure=("took_ms", "sent_again", "probes", "timeouts"),
+    finding="A transfer that loses {took_ms.most} takes {took_ms.ratio} times as "
+    "long as one that loses {took_ms.least}",
+)
 def measure(
     losses: Annotated[Sequence[Lost], "segments to drop"] = get_args(Lost),
     rtt_ms: Annotated[RttMs, Between(10, 1000, "ms")] = 40.0,

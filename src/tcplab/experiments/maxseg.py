@@ -54,7 +54,12 @@ Name = Literal[
 ]
 
 
-@experiment("maxseg")
+@experiment(
+    "maxseg",
+    figure=("sent_bytes", "arrived_bytes"),
+    finding="From the jumbo card, segments of {sent_bytes[jumbo card over Ethernet]} "
+    "bytes leave; {arrived_bytes[jumbo card over Ethernet]} bytes arrive",
+)
 def measure(
     variants: Annotated[Sequence[Name], "special paths, or an MSS that the client requests"] = (
         get_args(Name)

@@ -84,7 +84,12 @@ class Mtu(Result[LoopbackMtu]):
         return statistics.median(over) / statistics.median(under)
 
 
-@experiment("mtu")
+@experiment(
+    "mtu",
+    figure=("mb_per_s", "cpu_s_per_gb"),
+    finding="Per GB, {cpu_s_per_gb.most} takes {cpu_s_per_gb.ratio} times the CPU "
+    "time of {cpu_s_per_gb.least}",
+)
 def measure(
     mtus: Annotated[Sequence[int], Between(128, 65_536, "bytes")] = MTUS,
     offloads: Sequence[bool] = (False, True),

@@ -48,7 +48,12 @@ class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms
         return 8 * (self.unsent_bytes + self.in_flight_bytes) / self.mbit / 1e3 - self.rtt_ms / 2
 
 
-@experiment("notsent-lowat")
+@experiment(
+    "notsent-lowat",
+    figure=("age_ms", "unsent_bytes", "mbit"),
+    finding="At an RTT of 200 ms, data left to the kernel is {age_ms[left to the "
+    "kernel, 200 ms/TCP_NOTSENT_LOWAT, 200 ms]} times as old as with TCP_NOTSENT_LOWAT",
+)
 def measure(
     options: Annotated[Sequence[Option], "what limits the sender's queue"] = get_args(Option),
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (20, 200),

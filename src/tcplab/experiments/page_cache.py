@@ -21,7 +21,7 @@ class CacheStep(Variant):
     mb_per_s: float | None = column("read rate (MB/s)", ".0f", default=None)
 
 
-@experiment("page-cache", on_loopback=True)
+@experiment("page-cache", on_loopback=True, figure=("cached_share", "mb_per_s"))
 def measure(size_mb: SizeMb = 64) -> Result[CacheStep]:
     """Write a file, drop it from the page cache, and read a quarter of it, then all of it twice."""
     with open_loopback() as network, file_of(size_mb * 1_000_000) as path:

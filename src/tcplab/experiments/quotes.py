@@ -109,7 +109,13 @@ def model_per_s(mode: QuoteMode, server: Server, batch: int = 1) -> float | None
     return several * 1000 / cost.ms_per_message if cost.ms_per_message > 1 else None
 
 
-@experiment("quotes", on_loopback=exchange_on_loopback)
+@experiment(
+    "quotes",
+    on_loopback=exchange_on_loopback,
+    figure=("quotes_per_s", "stalled_share"),
+    finding="In the same time, {quotes_per_s.most} exchanges {quotes_per_s.ratio} "
+    "times as many quotes as {quotes_per_s.least}",
+)
 def measure(
     count: Annotated[int, Between(2, 10_000), "quotes per variant"] = 100,
     batch: Annotated[int, Between(1, 1000), "requests per send of the batch modes"] = 20,

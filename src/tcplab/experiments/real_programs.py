@@ -58,7 +58,12 @@ _AS_IT_COMES: Final = "as it comes"
 _PAGES: Final = 12  # requests on one connection
 
 
-@experiment("http-server")
+@experiment(
+    "http-server",
+    figure=("ms_per_message",),
+    finding="Per answer, '{ms_per_message.most}' takes {ms_per_message.ratio} times "
+    "as long as '{ms_per_message.least}'",
+)
 def measure_http_server(
     lines: Sequence[str] = ("", "wbufsize = -1", "disable_nagle_algorithm = True"),
 ) -> Commands:
@@ -118,7 +123,13 @@ def nginx_conf(directives: str) -> str:
     return user + NGINX_CONF.replace("{directives}", " ".join(lines))
 
 
-@experiment("nginx-directives", needs=("nginx", "curl"))
+@experiment(
+    "nginx-directives",
+    needs=("nginx", "curl"),
+    figure=("ms_per_message",),
+    finding="Per answer, '{ms_per_message.most}' takes {ms_per_message.ratio} times "
+    "as long as '{ms_per_message.least}'",
+)
 def measure_nginx(
     directives: Annotated[Sequence[Directives], "combinations to compare"] = get_args(Directives),
     file_bytes: Annotated[int, Between(1, 1_000_000, "bytes"), "size of the file"] = 200,
@@ -193,7 +204,15 @@ class Pipelined(Explained, key="pipeline"):
 Pipelines: TypeAlias = Result[Pipelined]
 
 
-@experiment("redis-pipelining", needs=("redis-server", "redis-benchmark"))
+@experiment(
+    "redis-pipelining",
+    needs=("redis-server", "redis-benchmark"),
+    figure=lambda figures, result: figures.draw_curves(
+        result, "pipeline", "commands_per_s", "model_per_s", log="xy"
+    ),
+    finding="With {commands_per_s.most} commands per pipeline, Redis answers "
+    "{commands_per_s.ratio} times as many per second as with {commands_per_s.least}",
+)
 def measure_redis(
     pipelines: Annotated[Sequence[int], Between(1, 1000)] = (1, 10, 100),
     commands: Annotated[int, Between(1, 10_000), "commands on one connection"] = 100,
@@ -274,7 +293,13 @@ class Delivered(Explained, key="nodelay"):
 Deliveries: TypeAlias = Result[Delivered]
 
 
-@experiment("mqtt-broker", needs=("mosquitto", "mosquitto_pub"))
+@experiment(
+    "mqtt-broker",
+    needs=("mosquitto", "mosquitto_pub"),
+    figure=("delay_ms", "broker_segments"),
+    finding="With Nagle's algorithm, messages arrive {delay_ms[False/True]} times as "
+    "late as with TCP_NODELAY",
+)
 def measure_mosquitto(
     readings: Annotated[int, Between(2, 1000), "readings that are published with QoS 0"] = 50,
     pause_ms: Annotated[float, Between(1, 1000, "ms"), "pause between two readings"] = 10.0,
@@ -330,7 +355,13 @@ func main() {
 _GO_CASES: Final = {"as it comes": "plain", "SetNoDelay(false)": "delay", "bufio.Writer": "bufio"}
 
 
-@experiment("go-server", needs=("go", "curl"))
+@experiment(
+    "go-server",
+    needs=("go", "curl"),
+    figure=("ms_per_message",),
+    finding="Per answer, '{ms_per_message.most}' takes {ms_per_message.ratio} times "
+    "as long as '{ms_per_message.least}'",
+)
 def measure_go(
     requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,

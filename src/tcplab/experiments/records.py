@@ -79,7 +79,13 @@ def model_per_s(mode: RecordMode, receiver: Receiver) -> float | None:
     return 1000 / cost.ms_per_message
 
 
-@experiment("records", on_loopback=exchange_on_loopback)
+@experiment(
+    "records",
+    on_loopback=exchange_on_loopback,
+    figure=("records_per_s",),
+    finding="In the same time, {records_per_s.most} delivers {records_per_s.ratio} "
+    "times as many records as {records_per_s.least}",
+)
 def measure(
     count: Annotated[int, Between(1, 10_000_000), "records of the buffered modes"] = 10_000,
     unbuffered_count: Annotated[int, Between(2, 10_000)] = 100,

@@ -28,7 +28,7 @@ class Route(Variant):
     )
 
 
-@experiment("routes", on_loopback=True)
+@experiment("routes", on_loopback=True, figure=("mtu_bytes", "announced_mss_bytes"))
 def measure(network: Network | None = None) -> Result[Route]:
     """List the interface through which each address is reached, and the MSS announced there."""
     with at_network(network) as network:

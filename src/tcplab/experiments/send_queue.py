@@ -43,7 +43,7 @@ class Queue(Variant):
     )
 
 
-@experiment("send-queue", on_loopback=True)
+@experiment("send-queue", on_loopback=True, figure=("copied_mb", "queued_mb"))
 def measure(clients: Annotated[int, Between(1, 400)] = 32) -> Result[Queue]:
     """Find out whether queued data was copied (by send()) or refers to the file (sendfile()).
 

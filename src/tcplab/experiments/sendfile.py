@@ -246,7 +246,13 @@ def _send(network: Network, plan: Plan, path: Path, output: Path | None) -> Cost
     )
 
 
-@experiment("sendfile", on_loopback=True)
+@experiment(
+    "sendfile",
+    on_loopback=True,
+    figure=("mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"),
+    finding="Per GB, {cpu_s_per_gb.most} takes {cpu_s_per_gb.ratio} times the "
+    "CPU time of {cpu_s_per_gb.least}",
+)
 def measure(
     sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB")] = (9, 32, 64),
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
@@ -266,7 +272,13 @@ def measure(
         return _send_all("sendfile", plans, runs, network)
 
 
-@experiment("sendfile-clients", on_loopback=True)
+@experiment(
+    "sendfile-clients",
+    on_loopback=True,
+    figure=("cpu_s_per_gb", "mb_per_s"),
+    finding="Per GB, {cpu_s_per_gb.most} takes {cpu_s_per_gb.ratio} times the "
+    "CPU time of {cpu_s_per_gb.least}",
+)
 def measure_clients(
     clients: Annotated[Sequence[int], Between(1, 256), "clients at the same time"] = (1, 4, 16, 64),
     size_mb: SizeMb = 9,
@@ -290,7 +302,12 @@ _SIDE_BY_SIDE: Final = 3  # transfers at the same time, such as methods A, B and
 _QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds, so that no packet is dropped
 
 
-@experiment("sendfile-wire")
+@experiment(
+    "sendfile-wire",
+    figure=("seconds", "cpu_s_per_gb"),
+    finding="In the same {seconds.same} s, {cpu_s_per_gb.most} takes "
+    "{cpu_s_per_gb.ratio} times the CPU time of {cpu_s_per_gb.least}",
+)
 def measure_wire(
     sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB"), "sizes of the files"] = (
         9,
@@ -347,7 +364,7 @@ class WithHeader(Variant, heading="method"):
     )
 
 
-@experiment("sendfile-header")
+@experiment("sendfile-header", figure=("ms",))
 def measure_header(runs: Runs = 3) -> Result[WithHeader]:
     """Send a 100-byte header before a file, with TCP_CORK, MSG_MORE and TCP_NODELAY."""
     with Lab(rtt_ms=RTT_MS) as lab, file_of(FILE_BYTES) as path:

@@ -48,7 +48,7 @@ class ShortTransfer(Exchanged, Result[Flight]):
     exchange: Exchange[None]
 
 
-@experiment("short-transfer")
+@experiment("short-transfer", figure=lambda figures, result: figures.in_flight(result.timeline()))
 def measure(
     data_bytes: Annotated[int, Between(1, 10_000_000, "bytes"), "data of one write"] = 72_400,
     rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 40.0,
@@ -155,7 +155,7 @@ class Windowed(Variant, key=("window", "run")):
     took_ms: float = column("took (ms)", ".0f")
 
 
-@experiment("receive-windows")
+@experiment("receive-windows", figure=("largest_bytes", "took_ms"))
 def measure_windows(
     data_bytes: Annotated[int, Between(1, 10_000_000, "bytes"), "data of one write"] = 724_000,
     rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 100.0,
@@ -204,7 +204,14 @@ class Sized(Variant):
         return self.data_bytes, 2 * self.link["delay_ms"], self.link["rate_mbit"]
 
 
-@experiment("transfer-sizes")
+@experiment(
+    "transfer-sizes",
+    figure=lambda figures, result: figures.draw_curves(
+        result, "data_bytes", "mbit", "model_mbit", log="x"
+    ),
+    finding="A transfer of {mbit.most} bytes is {mbit.ratio} times as fast as one of "
+    "{mbit.least} bytes",
+)
 def measure_sizes(
     sizes: Annotated[Sequence[int], Between(1, 10_000_000, "bytes")] = (
         1_448,

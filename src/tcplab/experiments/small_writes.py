@@ -98,7 +98,13 @@ class SmallWrites(Result[SmallWritesVariant]):
         return rows
 
 
-@experiment("small-writes", on_loopback=exchange_on_loopback)
+@experiment(
+    "small-writes",
+    on_loopback=exchange_on_loopback,
+    figure=("ms_per_message", "data_segments_per_message"),
+    finding="Per message, {ms_per_message.most} takes {ms_per_message.ratio} times "
+    "as long as {ms_per_message.least}",
+)
 def measure(
     messages: Annotated[int, Between(1, 100_000), "messages per variant"] = 20,
     writes: Annotated[int, Between(1, 1024), "writes per message"] = 15,

@@ -40,7 +40,7 @@ class ReceiveBuffer(Variant):
         return max(0, *elsewhere)
 
 
-@experiment("udp-receive-buffers", on_loopback=True)
+@experiment("udp-receive-buffers", on_loopback=True, figure=("lost", "drops"))
 def measure(
     requests: Annotated[Sequence[int], Between(1, 10**9, "bytes")] = (
         4096,

@@ -42,7 +42,13 @@ class UntouchedMemory(Result[Block]):
         return statistics.median(written) / statistics.median(untouched)
 
 
-@experiment("untouched-memory", on_loopback=True)
+@experiment(
+    "untouched-memory",
+    on_loopback=True,
+    figure=("cpu_s_per_gb",),
+    finding="Per GB, blocks of {cpu_s_per_gb.most} take {cpu_s_per_gb.ratio} times "
+    "the CPU time of {cpu_s_per_gb.least}",
+)
 def measure(
     writes_bytes: Annotated[Sequence[int], Between(1, 1 << 26, "bytes"), "sizes of the block"] = (
         1440,

@@ -68,7 +68,12 @@ Patterns: TypeAlias = Annotated[
 ]
 
 
-@experiment("write-patterns")
+@experiment(
+    "write-patterns",
+    figure=("arrival_ms",),
+    finding="Writes of {arrival_ms.most} take {arrival_ms.ratio} times as long as "
+    "{arrival_ms.least}",
+)
 def measure(
     patterns: Patterns = DEFAULT_PATTERNS,
     nodelay: Annotated[bool, "set TCP_NODELAY on the sender"] = False,

@@ -7,12 +7,20 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
-from tcplab.experiments.bottleneck import Bloat, Bufferbloat, Contests, Flow, Race, RttFairness
+from tcplab.experiments.bottleneck import (
+    Bloat,
+    Bufferbloat,
+    Contests,
+    Flow,
+    Race,
+    RttFairness,
+)
+from tcplab.experiments.bottleneck.controls import Contest
 from tcplab.figures import canvas, style
 from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
-from tcplab.tables import grouped
+from tcplab.tables import digits, grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,5 +138,16 @@ def contests(result: Contests) -> Picture:
         room=1.42,
     )
     figure = draw_rows([row.label for row in rows], panel, characters=36, row=23)
-    title = "The shares of the link, alone and against another congestion control"
-    return Picture(figure, title, table(result))
+    return Picture(figure, _share(rows), table(result))
+
+
+def _share(contests: Sequence[Contest]) -> str:
+    """Return the most uneven shares of two flows as a sentence."""
+    pairs = [contest for contest in contests if len(contest.run.flows) > 1]
+    if not pairs:
+        return f"{contests[0].label} carries {contests[0].mbit:.1f} Mbit/s"
+    uneven = max(pairs, key=lambda contest: abs(contest.first_share - 0.5))
+    first, second = uneven.controls.split(", ")
+    less, more = sorted(uneven.run.rates_mbit)
+    winner, loser = (first, second) if uneven.first_share > 0.5 else (second, first)
+    return f"{winner} gets {digits(more / less)} times the rate of {loser} ({uneven.label})"

@@ -14,6 +14,8 @@ from tcplab.models import throughput_mbit
 __all__ = ["buffer_sweep"]
 
 _HELD: Final = "data that the send buffer holds"
+#: A measurement above this share of the model agrees with it.
+_NEAR: Final = 0.85
 
 
 @drawn
@@ -46,7 +48,10 @@ def buffer_sweep(result: Sweep) -> Picture:
     canvas.legend(figure, ncols=min(len(result.rtts_ms), 3))
     bound = "window" if result.side == "receive" else "what the buffer holds of full segments"
     knees = (f"{_size(result.knee_bytes(rtt))} at {rtt:g} ms" for rtt in result.rtts_ms)
+    share = min(variant.mbit / variant.model_mbit for variant in result.variants)
     title = f"Throughput is {bound} / RTT until the link is full"
+    if share < _NEAR:
+        title = f"Throughput is down to {share:.0%} of {bound} / RTT in this run"
     return Picture(figure, title, table(result), f"the link is full from {', '.join(knees)}")
 
 

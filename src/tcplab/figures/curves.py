@@ -248,7 +248,7 @@ def _longest_wait(timeline: Timeline) -> str:
     if not waited:
         return ""
     reason = max(waited, key=lambda reason: waited[reason])
-    return f"; held longest {HELD_BY[reason]} ({ms(waited[reason])})"
+    return f", held {ms(waited[reason])} {HELD_BY[reason]}"
 
 
 # ---- drawing -------------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ def _one_line(case: Diagnosis) -> Picture:
     text_bytes = case.payload_bytes / case.units
     headers = [case.segments_per_unit * _HEADER_BYTES, float(_HEADER_BYTES)]
     panel = Panel(
-        "bytes on the wire per line (mean of the run)",
+        "bytes on the link per line (mean of the run)",
         bars=[[(_TEXT, text_bytes), (_HEADERS, size)] for size in headers],
         words=[f"{text_bytes:.0f} + {size:,.0f}" for size in headers],
     )

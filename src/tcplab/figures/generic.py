@@ -1,7 +1,8 @@
-"""Draw any result as bars or curves, and provide rows for other figures.
+"""Draw any result as its experiment declares, or as bars or curves; provide rows for figures.
 
 ::
 
+    figures.draw(result)  # the figure that the experiment declares
     figures.draw_bars(result, "mb_per_s", "cpu_s_per_gb")  # a row per variant, a panel per quantity
     figures.draw_curves(result, "rtt_ms", "cork_ms", "model_ms")  # the first is the x axis
 
@@ -12,6 +13,7 @@ and a diamond at published_KEY. A figure that needs more draws its rows with `dr
 
 from __future__ import annotations
 
+import importlib
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -20,17 +22,19 @@ from itertools import chain, cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
+from tcplab.experiments.declaration import find
 from tcplab.experiments.result import Tabular
 from tcplab.figures import canvas, style
+from tcplab.figures.finding import column_of, finding
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import ON_WHITE, SMALL, Style, look_of, text_width_px
-from tcplab.tables import Column, cell, digits
+from tcplab.tables import cell, digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_bars", "draw_curves"]
+__all__ = ["draw", "draw_bars", "draw_curves"]
 
 #: The styles of bars, one per panel. draw_bars() ignores further quantities.
 LOOKS: Final = (
@@ -137,13 +141,31 @@ def draw_rows(
 # ---- figures of any result -----------------------------------------------------------------------
 
 
+def draw(result: Any) -> Picture:
+    """Draw the figure that the result's experiment declares, by default its first quantity."""
+    figure = find(result.provenance["experiment"]).figure
+    if callable(figure):
+        picture: Picture = figure(importlib.import_module("tcplab.figures"), result)
+        return picture
+    return draw_bars(result, *(figure or [_first_quantity(result)]))
+
+
+def _first_quantity(result: Tabular) -> str:
+    rows = some(result.rows())
+    for column in result.columns[1:]:
+        values = [row.get(column.key) for row in rows]
+        if not column.is_setting and any(isinstance(value, int | float) for value in values):
+            return column.key
+    raise ValueError("the result has no number to draw")
+
+
 @drawn
-def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> Picture:
+def draw_bars(result: Tabular, *keys: str, note: str = "") -> Picture:
     """Draw a bar for each variant with a value of the first quantity, in one panel per quantity.
 
-    If only a logarithmic axis can show the smallest value, dots are drawn instead, because the
-    length of a bar has no meaning on such an axis. The default title gives the smallest and the
-    largest value of the first quantity.
+    Quantities whose keys end in the same unit share a scale. If only a logarithmic axis can show
+    the smallest value, dots are drawn instead, because the length of a bar has no meaning on such
+    an axis. The title is the finding that the experiment declares.
     """
     rows = some([row for row in result.rows() if row.get(keys[0]) is not None])
     panels = [
@@ -152,11 +174,16 @@ def draw_bars(result: Tabular, *keys: str, title: str = "", note: str = "") -> P
     figure = draw_rows(_names(result, rows), *panels)
     if result.columns[0].format:
         figure.axes[0].set_ylabel(result.columns[0].heading)
-    return Picture(figure, title or _extremes(result, keys[0]), table(result), note)
+    return _titled(figure, result, keys, note)
+
+
+def _titled(figure: Figure, result: Tabular, keys: Sequence[str], note: str) -> Picture:
+    title, why = finding(result, keys)
+    return Picture(figure, title, table(result), " · ".join(filter(None, [note, why])))
 
 
 def _panel(result: Tabular, key: str, rows: Sequence[Mapping[str, Any]], look: Style) -> Panel:
-    label, values = _column(result, key).heading, [float(row[key] or 0) for row in rows]
+    label, values = column_of(result, key).heading, [float(row[key] or 0) for row in rows]
     ends = [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row]
     published = [row.get(f"published_{key}") or None for row in rows]
     dots = [Dots(published, "published", "D", is_filled=False)] if any(published) else []
@@ -175,7 +202,6 @@ def draw_curves(
     x: str,
     *keys: str,
     by: str = "",
-    title: str = "",
     note: str = "",
     log: str = "",
 ) -> Picture:
@@ -190,12 +216,12 @@ def draw_curves(
     looks = cycle(style.CURVES)
     groups = list(dict.fromkeys(row[by] for row in rows)) if by else [None]
     for key in keys:
-        heading = _column(result, key).heading
+        heading = column_of(result, key).heading
         points = [row[x] for row in rows], [row[key] for row in rows]
         if key.startswith(("model", "formula")):
             axes.plot(*points, "-", color="black", lw=1.3, label=heading)
             continue
-        if _column(result, key).is_setting:
+        if column_of(result, key).is_setting:
             axes.plot(*points, "--", color=next(looks)[0], label=heading)
             continue
         for group in groups:
@@ -205,7 +231,7 @@ def draw_curves(
                 for row, at in zip(rows, zip(*points, strict=True), strict=True)
                 if not by or row[by] == group
             ]
-            name = f"{_column(result, by).heading}: {group}" if by else heading
+            name = f"{column_of(result, by).heading}: {group}" if by else heading
             look: dict[str, Any] = {"color": colour, "ms": 8, "mec": "white", "zorder": 4}
             axes.plot(*zip(*mine, strict=True), marker, label=name, **look)
         if key == keys[0] and not by:
@@ -219,14 +245,10 @@ def draw_curves(
     if "y" not in log:
         axes.set_ylim(bottom=0)
     suffixes = [" (logarithmic)" if axis in log else "" for axis in "xy"]
-    axes.set_xlabel(_column(result, x).heading + suffixes[0])
-    axes.set_ylabel(_column(result, keys[0]).heading + suffixes[1])
+    axes.set_xlabel(column_of(result, x).heading + suffixes[0])
+    axes.set_ylabel(column_of(result, keys[0]).heading + suffixes[1])
     canvas.legend(figure)
-    return Picture(figure, title or _extremes(result, keys[0]), table(result), note)
-
-
-def _column(result: Tabular, key: str) -> Column:
-    return next((column for column in result.columns if column.key == key), Column(key, key, ".3g"))
+    return _titled(figure, result, keys, note)
 
 
 def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -235,18 +257,7 @@ def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _shown(result: Tabular, key: str, row: Mapping[str, Any]) -> str:
-    return cell(row[key], _column(result, key).format)
-
-
-def _extremes(result: Tabular, key: str) -> str:
-    rows = [row for row in result.rows() if row.get(key) is not None]
-    named = sorted(
-        zip(_names(result, rows), rows, strict=True), key=lambda pair: float(pair[1][key])
-    )
-    ends = named[:: max(len(named) - 1, 1)]
-    text = " to ".join(f"{_shown(result, key, row)} ({name})" for name, row in ends)
-    heading = _column(result, key).heading
-    return f"{heading[:1].upper()}{heading[1:]}: {'from ' * (len(ends) > 1)}{text}"
+    return cell(row[key], column_of(result, key).format)
 
 
 # ---- rows, labels and ticks ----------------------------------------------------------------------

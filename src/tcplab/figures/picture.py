@@ -7,11 +7,12 @@ import io
 import os
 import textwrap
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from tcplab.experiments.mode import mode
+from tcplab.experiments.provenance import warning_note
 from tcplab.figures import element, page
 from tcplab.figures.canvas import POINTS, WIDTH, drawing
 from tcplab.figures.style import text_width_px
@@ -108,12 +109,18 @@ class Picture:
 
 
 def drawn(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-    """Decorate a function that draws a picture, to apply the style and add title and note."""
+    """Decorate a function that draws a picture, to apply the style and add title and note.
+
+    If the first argument is a result that a busy machine disturbed, the note says so.
+    """
 
     @functools.wraps(draw)
     def once(*args: P.args, **kwargs: P.kwargs) -> Picture:
         with drawing():
             picture = draw(*args, **kwargs)
+            disturbed = warning_note(getattr(args[0], "provenance", {})).rstrip(".")
+            note = " · ".join(filter(None, [picture.note, disturbed]))
+            picture = replace(picture, note=note)
             _write_title(picture.figure, picture.title)
             _write_note(picture.figure, picture._notes())
         return picture

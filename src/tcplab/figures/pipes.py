@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["copy_path", "pipe_cpus", "pipe_rates"]
 
 _HERE: Final = Style(style.BLUE, "", "one machine")
-_WIRE: Final = Style(style.GREEN, "//", "wire of 1 Gbit/s")
+_WIRE: Final = Style(style.GREEN, "//", "1 Gbit/s link")
 _PROGRAMS: Final = (
     Style(style.BLUE, "", "first"),
     Style(style.ORANGE, "//", "second"),
@@ -163,7 +163,7 @@ def _kernel_parts(pipeline: Pipeline) -> list[str]:
     if pipeline.stages[0] == "tcpsource":
         begin = ""
     end = {"tcpsink": "", "discard": "nowhere"}.get(pipeline.stages[-1], "/dev/null")
-    tcp = "wire of\n1 Gbit/s" if pipeline.wire else "sockets\nand TCP"
+    tcp = "1 Gbit/s\nlink" if pipeline.wire else "sockets\nand TCP"
     pipes = ["pipe"] * (len(pipeline.sending) - 1), ["pipe"] * (len(pipeline.receiving) - 1)
     return [begin, *pipes[0], tcp, *pipes[1], end]
 

@@ -40,8 +40,8 @@ def handshake(tour: ShortConnection) -> Picture:
     end_ns = max(max(packet.left_ns, packet.right_ns) for packet in packets)
     data_ns = next((packet.sent_ns for packet in packets if packet.payload_bytes), start_ns)
     title = (
-        f"The first byte leaves {(data_ns - start_ns) / 1e6:.0f} ms after the SYN, when the SYN ACK"
-        " has arrived"
+        f"Ten bytes take {count(len(packets), 'packet')}, and the first byte leaves"
+        f" {(data_ns - start_ns) / 1e6:.0f} ms after the SYN"
     )
     figure = canvas.new_figure()
     low, high = canvas.body(figure)
@@ -53,8 +53,7 @@ def handshake(tour: ShortConnection) -> Picture:
         style.write(axes, x, 0.965, name, TEXT)
     _draw_arrows(axes, packets, start_ns, max(end_ns - start_ns, 1))
     parts = {f"packet-{i}": packet.sentence(start_ns) for i, packet in enumerate(packets)}
-    note = f"{count(len(packets), 'packet')} for ten bytes"
-    return Picture(figure, title, table(tour), note, parts=parts)
+    return Picture(figure, title, table(tour), parts=parts)
 
 
 def _draw_arrows(axes: Axes, packets: list[_Packet], start_ns: int, took_ns: int) -> None:

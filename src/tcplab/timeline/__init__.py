@@ -37,7 +37,3 @@ __all__ = [
     "Write",
     "explain",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

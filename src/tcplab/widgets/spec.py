@@ -136,7 +136,7 @@ class Call:
 
     module: ModuleType  #: the experiment's module
     arguments: Mapping[str, Any]
-    figure: str  #: the expression that draws the call's `result`
+    figure: str = "figures.draw(result)"  #: the expression that draws the call's `result`
     tables: Sequence[str] = ("table(result)",)  #: the expressions of its tables
     before: Sequence[str] = ()  #: lines of code between the imports and the call
     #: Source text to show instead of an argument's repr, by the argument's name.
@@ -174,11 +174,6 @@ class Call:
             "",
         ]
         return "\n".join(lines)
-
-
-def bars_of(*keys: str) -> str:
-    """Return the expression that draws quantities of a call's `result` as bars."""
-    return f"figures.draw_bars(result, {', '.join(map(repr, keys))})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,16 @@ def test_run_without_a_name_lists_the_experiments(capsys: pytest.CaptureFixture[
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(every())
 
 
+@pytest.mark.parametrize(("named", "imported"), [([], 0), (["small-writes"], 1)])
+def test_help_imports_only_the_experiment_that_it_is_about(named: list[str], imported: int) -> None:
+    code = (
+        "import atexit; from tcplab.cli import main; from tcplab.experiments import declaration;"
+        "atexit.register(lambda: print(len(declaration._REGISTRY)));"
+        f"main(['run', *{named}, '--help'])"
+    )
+    assert completed([sys.executable, "-c", code]).stdout.split()[-1] == str(imported)
+
+
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main([])

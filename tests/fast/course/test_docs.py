@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import runpy
@@ -119,9 +118,6 @@ def test_lecturers_card_has_every_demo() -> None:
     }
 
 
-parser = functools.cache(functools.partial(parser_of, experiments=True))
-
-
 def named(pattern: str) -> list[str]:
     """Return the texts that the pattern's group matches in the commands on all pages."""
     regex = re.compile(COMMAND + pattern, re.MULTILINE)
@@ -137,7 +133,7 @@ def test_named_make_targets_exist(target: str) -> None:
 @pytest.mark.parametrize("command", named("tcplab ((?:run )?[a-z][a-z-]*)"))
 def test_named_tcplab_commands_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        parser().parse_args([*command.split(), "--help"])
+        parser_of(command.split()).parse_args([*command.split(), "--help"])
     assert ended.value.code == 0, capsys.readouterr().err
 
 

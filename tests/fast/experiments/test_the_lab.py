@@ -29,7 +29,7 @@ def test_ten_bytes_take_ten_packets_and_three_round_trips() -> None:
 def test_handshake_figure_describes_the_packets() -> None:
     tour = connection.measure(rtt_ms=20)
     picture = figures.handshake(tour)
-    assert "packets for ten bytes" in picture.note
+    assert picture.title.startswith("Ten bytes take 10 packets, and the first byte leaves 20 ms")
     assert "from the client: SYN seq 0, MSS 1460" in picture.parts["packet-0"]
     assert picture.table.text() == table(tour).text()
     assert picture.png()[:4] == b"\x89PNG"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,31 +15,23 @@ from tcplab.experiments import (
     Result,
     bottleneck,
     buffers,
-    capture_loss,
+    catalogue,
     cork,
+    declaration,
     diagnosis,
-    goodput,
-    loss_rate,
-    lost_segment,
-    mtu,
-    notsent_lowat,
+    find,
     path_mtu,
-    real_programs,
-    sendfile,
-    short_transfer,
+    recordings,
     tcp_vs_udp,
-    udp_batching,
-    udp_receive_buffers,
 )
 from tcplab.experiments.bottleneck.bufferbloat import Manager
 from tcplab.experiments.buffers.throughput import REQUESTS
 from tcplab.experiments.diagnosis.cases import Program
 from tcplab.experiments.quantities import Variant, column, spread
-from tcplab.figures import Picture, canvas, draw_bars, draw_curves
+from tcplab.figures import canvas, draw_bars, draw_curves
+from tcplab.figures.finding import finding
 from tcplab.tables import digits
-from tcplab.widgets.panels import mtu as mtu_panel
 
-HTTP = ("", "wbufsize = -1", "disable_nagle_algorithm = True")
 SCRIPTS = ["write 10, more 20", "write 10, cork on, write 20"]
 MANAGERS: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel"]
 
@@ -57,72 +51,67 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
 
 
-DRAWN: dict[str, Callable[[], Picture]] = {
-    "the-lab": lambda: draw_bars(
-        capture_loss.measure(), "scapy_share", "scapy_drops", "recorder_drops"
-    ),
-    "cork": lambda: draw_curves(
-        cork.measure_forgotten(), "rtt_ms", "cork_ms", "more_ms", "model_ms", "manual_ms"
-    ),
-    "send-buffer": lambda: draw_bars(notsent_lowat.measure(), "age_ms", "unsent_bytes", "mbit"),
-    "buffers": lambda: draw_bars(buffers.measure_autotuning(), "mbit", "window_bytes"),
-    "sweep": lambda: figures.buffer_sweep(buffers.measure((10, 20, 40), REQUESTS, 50)),
-    "send sweep": lambda: figures.buffer_sweep(buffers.measure([20], REQUESTS, 50, "send")),
-    "scripts": lambda: figures.cork_scenarios(cork.measure_scenarios(SCRIPTS, rtt_ms=40)),
-    "limits": lambda: draw_bars(
-        buffers.measure_limits(rtt_ms=20, rate_mbit=20, buffer_bytes=8192),
-        "in_flight_bytes",
-        "peer_window_bytes",
-        "cwnd_bytes",
-        "unsent_bytes",
-    ),
-    "path-mtu": lambda: draw_bars(path_mtu.measure(path_mtu=1200), "ms", "dropped", "icmp"),
-    "http": lambda: draw_bars(real_programs.measure_http_server(HTTP), "ms_per_message"),
-    "headers": lambda: draw_bars(goodput.measure([100], mtus=[576, 1500, 9000]), *mtu_panel.DRAWN),
-    "slow-start": lambda: draw_curves(
-        short_transfer.measure_sizes(), "data_bytes", "mbit", "model_mbit", log="x"
-    ),
-    "loss": lambda: draw_bars(
-        lost_segment.measure(), "took_ms", "sent_again", "probes", "timeouts"
-    ),
-    "random loss": lambda: draw_bars(loss_rate.measure(), "mbit", "formula_mbit", "times_formula"),
-    "queues": lambda: draw_bars(
-        bottleneck.measure_bufferbloat([1000], ["cubic"], MANAGERS, rtt_ms=20),
-        "probe_ms",
-        "most_probe_ms",
-        "page_s",
-    ),
-    "file": lambda: draw_bars(
-        sendfile.measure_wire([9, 32, 64], [1024, 8192], 1).of(64), "seconds", "cpu_s_per_gb"
-    ),
-    "sendfile": lambda: draw_bars(
-        sendfile.measure([64]), "mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"
-    ),
-    "segments": lambda: draw_bars(mtu.measure(runs=5), "mb_per_s", "cpu_s_per_gb"),
-    "batching": lambda: draw_bars(udp_batching.measure(runs=3), "mb_per_s", "cpu_s_per_gb"),
-    "datagrams": lambda: draw_bars(
-        udp_receive_buffers.measure([4096, 32_768, 262_144, 5000 * 1440], 5, 3000), "lost", "drops"
-    ),
-    "redis": lambda: draw_curves(
-        real_programs.measure_redis(), "pipeline", "commands_per_s", "model_per_s", log="xy"
-    ),
-}
+@pytest.mark.parametrize("name", catalogue())
+def test_figure_of_each_experiment_is_readable_and_titled_by_a_finding(name: str) -> None:
+    _arguments, result = max(recordings.shipped(name), key=lambda call: len(call[1].rows()))
+    picture = figures.draw(result)
+    assert_readable(picture, fewest=5)
+    assert ": from" not in picture.title
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_figures_of_the_lessons_are_readable(name: str) -> None:
-    assert_readable(DRAWN[name]())
+@pytest.mark.parametrize("name", [name for name in catalogue() if find(name).finding])
+def test_a_recording_shows_the_declared_finding(name: str) -> None:
+    template = find(name).finding
+    pattern = ".+".join(map(re.escape, re.split(r"\{[^}]*\}", template)))
+    keys = re.findall(r"\{(\w+)", template)
+    titles = [finding(result, keys)[0] for _call, result in recordings.shipped(name)]
+    assert any(re.fullmatch(pattern, title) for title in titles), titles
+
+
+def compared(fast: float, slow: float, **origin: Any) -> tuple[str, str]:
+    cases = [Case("fast", [fast], None, 1), Case("slow", [slow], None, None)]
+    return finding(Result(cases, {"experiment": "made-up", **origin}), ["rate"])
+
+
+def test_a_title_says_what_was_measured_if_the_run_contradicts_the_finding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    template = "The slow one is {rate[slow/fast]} times as large as {rate[fast]}"
+    made_up = replace(find("mtu"), finding=template)
+    monkeypatch.setitem(declaration._REGISTRY, "made-up", made_up)
+    measured = "Rate: 40 (fast) is 2 times 20 (slow)"
+    assert compared(20, 2000) == ("The slow one is 100 times as large as 20", "")
+    title, why = compared(40, 20)
+    assert (title, why.endswith("slow is not clearly above fast")) == (measured, True)
+    assert compared(40, 20, disturbed="the machine was busy") == (measured, "")
+    monkeypatch.setitem(
+        declaration._REGISTRY, "made-up", replace(made_up, finding="{rate[last]} is there")
+    )
+    assert compared(40, 20) == (measured, "")
+
+
+def test_a_disturbed_run_is_named_in_the_note() -> None:
+    result = Result([Case("one", [1], None, 1)], {"disturbed": "the machine was busy"})
+    assert draw_bars(result, "rate").note == "The machine was busy"
+
+
+def test_bars_of_a_special_figures_result_are_readable() -> None:
+    result = bottleneck.measure_bufferbloat([1000], ["cubic"], MANAGERS, rtt_ms=20)
+    picture = draw_bars(result, "probe_ms", "most_probe_ms", "page_s")
+    assert_readable(picture)
+    assert picture.title.startswith("A ping takes ")
 
 
 def test_sweep_names_rule_and_knees() -> None:
-    picture = DRAWN["sweep"]()
+    picture = figures.buffer_sweep(buffers.measure((10, 20, 40), REQUESTS, 50))
     assert picture.title == "Throughput is window / RTT until the link is full"
     assert picture.note.endswith("from 58.8 kB at 10 ms, 118 kB at 20 ms, 235 kB at 40 ms")
-    assert "the send buffer holds" in DRAWN["send sweep"]().figure.axes[0].get_xlabel()
+    send = figures.buffer_sweep(buffers.measure([20], REQUESTS, 50, "send"))
+    assert "the send buffer holds" in send.figure.axes[0].get_xlabel()
 
 
 def test_scripts_name_the_longest_wait() -> None:
-    picture = DRAWN["scripts"]()
+    picture = figures.cork_scenarios(cork.measure_scenarios(SCRIPTS, rtt_ms=40))
     assert picture.title.endswith("ended with a timer")
     assert picture.note.endswith(f"the longest wait is in '{SCRIPTS[1]}'")
 
@@ -133,7 +122,7 @@ def test_bars_show_value_spread_and_published_number() -> None:
         Case("fast", [40], None, None),
     ]
     picture = draw_bars(Result(cases, {}), "rate", "cost")
-    assert picture.title == "Rate: from 20 (slow) to 40 (fast)"
+    assert picture.title == "Rate: 40 (fast) is 2 times 20 (slow)"
     rates, costs = picture.figure.axes
     assert [bar.get_width() for bar in rates.patches] == [20, 40]  # type: ignore[attr-defined]
     lines = {line.get_marker(): line for line in rates.lines}

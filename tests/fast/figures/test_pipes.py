@@ -48,7 +48,7 @@ def test_rates_name_the_fastest_pipeline_and_what_is_missing() -> None:
     assert "missing: nc" in picture.table.text()
     [legend] = picture.figure.legends
     labels = [text.get_text() for text in legend.get_texts()]
-    assert set(labels) == {"wire of 1 Gbit/s", "one machine", "published, on its machines"}
+    assert set(labels) == {"1 Gbit/s link", "one machine", "published, on its machines"}
     assert_readable(picture)
 
 

@@ -113,9 +113,9 @@ def test_commands_on_the_page_are_those_of_recordings(monkeypatch: pytest.Monkey
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     monkeypatch.setattr(declaration, "recorded", lambda *call: call)
     commands = set(re.findall(r"`(tcplab [^`]+)`", (ROOT / "docs/claims.md").read_text()))
-    parser = parser_of(experiments=True)
     for command in sorted(commands):
-        options = parser.parse_args(shlex.split(command)[1:])
+        words = shlex.split(command)[1:]
+        options = parser_of(words).parse_args(words)
         replayed: Any = measured(options.experiment, options)
         name, arguments, _why = replayed
         calls = [TOOL["plain"](known) for known, _result in TOOL["recorded"](name)]

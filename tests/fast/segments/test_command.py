@@ -21,7 +21,7 @@ from tcplab.segments import from_file
 def printed(*argv: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        arguments = parser_of(experiments=False).parse_args(["segments", *argv])
+        arguments = parser_of().parse_args(["segments", *argv])
         assert arguments.action(arguments) == 0
     return out.getvalue()
 

@@ -25,7 +25,7 @@ class HandIn:
 def hand_in(source: Path, name: str) -> HandIn:
     """Return the reference solution of a set, or one of its known mistakes."""
     trial = Trial(source)
-    mutant = trial.mutants.get(name, Mutant())
+    mutant = trial.mutants.get(name, Mutant(trial.full))
     notebook = nbformat.read(source / f"{source.name}.ipynb", as_version=4)
     cells = {
         own["grade_id"]: cell.source
@@ -38,8 +38,7 @@ def hand_in(source: Path, name: str) -> HandIn:
     for file, replacements in mutant.files.items():
         for old, new in replacements:
             files[file] = files[file].replace(old, new)
-    points = round(trial.full - sum(mutant.loses.values()), 2)
-    return HandIn(name, points, cells, files)
+    return HandIn(name, mutant.score, cells, files)
 
 
 def hand_ins(source: Path, count: int) -> list[HandIn]:

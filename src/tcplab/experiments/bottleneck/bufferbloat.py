@@ -60,7 +60,12 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="bottle
 Bufferbloat: TypeAlias = Result[Bloat]
 
 
-@experiment("bufferbloat")
+@experiment(
+    "bufferbloat",
+    figure=lambda figures, result: figures.bottleneck(result),
+    finding="A ping takes {probe_ms.ratio} times as long behind the {probe_ms.most}, "
+    "as behind the {probe_ms.least}",
+)
 def measure_bufferbloat(
     queues: Annotated[Sequence[int], Between(1, 100_000, "packets")] = (100, 20, 5),
     congestions: Annotated[Sequence[Congestion], "congestion controls of the transfer"] = ("reno",),

@@ -54,7 +54,7 @@ class Contest(Variant, key=("controls", "queue_packets"), heading="flows"):
 Contests: TypeAlias = Result[Contest]
 
 
-@experiment("congestion-controls")
+@experiment("congestion-controls", figure=lambda figures, result: figures.contests(result))
 def measure_controls(
     queues: Annotated[Sequence[int], Between(1, 100_000, "packets")] = (16, 320),
     congestions: Annotated[Sequence[Congestion], "congestion controls"] = ("cubic", "reno", "bbr"),
@@ -129,7 +129,7 @@ class Race(Variant, key=("congestion", "aqm"), heading="congestion control"):
 RttFairness: TypeAlias = Result[Race]
 
 
-@experiment("rtt-fairness")
+@experiment("rtt-fairness", figure=lambda figures, result: figures.bottleneck(result))
 def measure_rtt_fairness(
     rtts_ms: Annotated[Sequence[float], Between(0, 1000, "ms")] = (10, 40, 80),
     congestions: Sequence[Congestion] = ("reno", "cubic"),

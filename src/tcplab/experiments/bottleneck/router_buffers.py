@@ -51,7 +51,14 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
         return f"{self.flows} flow{'s' * (self.flows > 1)}, {self.packets} packets"
 
 
-@experiment("router-buffers")
+@experiment(
+    "router-buffers",
+    figure=lambda figures, result: figures.draw_curves(
+        result, "bdps", "used_percent", "model_percent", by="flows", log="x"
+    ),
+    finding="The link is used to {used_percent.low} % with {used_percent.least}, and "
+    "to {used_percent.high} % with {used_percent.most}",
+)
 def measure_router_buffers(
     flows: Annotated[Sequence[int], Between(1, 20, "flows"), "numbers of flows"] = (1, 9),
     bdps: Annotated[Sequence[float], Between(0.01, 100, "bandwidth-delay products")] = (

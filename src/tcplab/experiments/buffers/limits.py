@@ -48,7 +48,12 @@ class Limit(Variant):
 Limits: TypeAlias = Result[Limit]
 
 
-@experiment("buffer-limits")
+@experiment(
+    "buffer-limits",
+    figure=("in_flight_bytes", "peer_window_bytes", "cwnd_bytes", "unsent_bytes"),
+    finding="The network lets {in_flight_bytes[network/receive buffer]} times as "
+    "many bytes fly as the receive buffer",
+)
 def measure_limits(
     variants: Annotated[Sequence[Case], "bottlenecks to create, one per transfer"] = get_args(Case),
     rtt_ms: Annotated[RttMs, Between(5, 500, "ms")] = 20,

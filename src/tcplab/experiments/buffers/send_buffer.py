@@ -38,7 +38,12 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
 
 
-@experiment("send-buffer-held")
+@experiment(
+    "send-buffer-held",
+    figure=("held_bytes", "mbit"),
+    finding="With writes of {held_bytes.most} bytes, the kernel holds "
+    "{held_bytes.ratio} times as much as with {held_bytes.least}",
+)
 def measure_held(
     writes_bytes: Annotated[Sequence[int], Between(1, 1 << 20, "bytes")] = (
         1440,
@@ -104,7 +109,7 @@ class SmallBuffer(Variant, label="{0.requested_bytes} bytes"):
     stalls: int = column("stalls, delayed ACKs", "d")
 
 
-@experiment("send-buffer-rule")
+@experiment("send-buffer-rule", figure=("delaying", "linux"))
 def measure_one_segment(
     requests: Annotated[Sequence[int], Between(1, 1_000_000, "bytes"), "requested SO_SNDBUF"] = (
         1,

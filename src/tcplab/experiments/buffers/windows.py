@@ -49,7 +49,7 @@ class Grant(Variant, heading="requested (bytes)"):
     )
 
 
-@experiment("buffer-grants")
+@experiment("buffer-grants", figure=("largest_window_bytes",))
 def measure_grants(
     requests: Annotated[Sequence[int | None], Between(1, MOST_BYTES, "bytes")] = (
         1,
@@ -121,7 +121,12 @@ class Ordered(Variant, key=("before", "after")):
         return f"{self.before or 'unset'} before, {self.after or 'unset'} after"
 
 
-@experiment("buffer-order")
+@experiment(
+    "buffer-order",
+    figure=("mbit",),
+    finding="Set before listen(), the buffer carries {mbit[262144 before, unset "
+    "after/16384 before, 262144 after]} times as much as set after accept()",
+)
 def measure_order(
     sizes: Sequence[tuple[int | None, int | None]] = (
         (262_144, None),

@@ -41,7 +41,7 @@ class ZeroWindow(Exchanged, Result[WindowEvent]):
         return [event.window_bytes or 0 for event in self.variants if event.event == _OPEN]
 
 
-@experiment("zero-window")
+@experiment("zero-window", figure=lambda figures, result: figures.in_flight(result.timeline()))
 def measure_zero_window(
     pause_ms: Annotated[
         float, Between(300, 10_000, "ms"), "time during which the receiver does not read"

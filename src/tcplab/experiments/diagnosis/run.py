@@ -27,7 +27,7 @@ _TIMEOUT_S: Final = 40.0
 _DEADLINE_S: Final = 10.0
 
 
-@experiment("diagnosis")
+@experiment("diagnosis", figure=lambda figures, result: figures.symptom(result))
 def measure(
     program: Annotated[Program, "the slow program to run"] = "request",
     source: str | None = None,

@@ -125,6 +125,7 @@ def _pipeline(variant: str | Pipeline) -> Pipeline:
 @experiment(
     "pipes",
     on_loopback=lambda variants, **_: not all(_pipeline(variant).wire for variant in variants),
+    figure=lambda figures, result: figures.pipe_rates(result),
 )
 def measure(
     variants: Sequence[str | Pipeline] = tuple(PIPELINES),

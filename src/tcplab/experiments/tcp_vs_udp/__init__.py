@@ -46,7 +46,12 @@ _SLOW_EVERY: Final = 10
 _COUNTS: Final = {"router": 200}  # number of blocks, if not the published one
 
 
-@experiment("tcp-vs-udp")
+@experiment(
+    "tcp-vs-udp",
+    figure=("mb_per_s",),
+    finding="The sender of {mb_per_s.most} is {mb_per_s.ratio} times as fast as that "
+    "of {mb_per_s.least}",
+)
 def measure(
     runs: Annotated[
         int, Between(1, 10_000), "measurements per row, or a tenth of them for sparc"

@@ -1,4 +1,4 @@
-"""Draw the timeline in lanes for application, kernel, wire and peer."""
+"""Draw the timeline in lanes for application, kernel, link and peer."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _lanes(view: View) -> list[_Lane]:
     return [
         _Lane("application", "calls write()", 50),
         _Lane("kernel", "queues, holds", 64),
-        _Lane("wire", "segments", 82),
+        _Lane("link", "segments", 82),
         _Lane("peer", "receives", peer),
     ]
 
@@ -254,7 +254,7 @@ class _Painter:
     # -- the wire --
 
     def _wire(self) -> None:
-        bottom, top = self.lanes["wire"]
+        bottom, top = self.lanes["link"]
         self._queue(bottom, top)
         step = height_of()
         rows = [top - 8 - i * step for i in range(int((top - bottom) / step))]
@@ -341,7 +341,7 @@ class _Painter:
     def _many(self, run: Sequence[Segment] | Sequence[Ack], name: str, look: Line) -> None:
         if len(run) < _MANY:
             return
-        bottom, top = self.lanes["wire"]
+        bottom, top = self.lanes["link"]
         ends = [self.x(time_ns) for mark in (run[0], run[-1]) for time_ns in self._both_ends(mark)]
         middle, step = (bottom + top) / 2, height_of(TEXT) + 2
         places = [Place(sum(ends) / len(ends), middle + i * step) for i in (0, 1, -1, 2, -2)]

@@ -291,10 +291,10 @@ class View:
                 yield self._wait(f"queue-{number}", hold)
         for segment, why in zip(self.timeline.segments, self.timeline.sentences(), strict=False):
             gid, size = f"segment-{segment.number}", segment.payload_bytes
-            yield Event(gid, segment.time_ns, "wire", why, size)
+            yield Event(gid, segment.time_ns, "link", why, size)
         for number, ack in enumerate(self.timeline.acks):
             left_ns, size = self.departure_ns(ack), ack.payload_bytes
-            yield Event(f"ack-{number}", left_ns, "wire", self._ack(ack), size)
+            yield Event(f"ack-{number}", left_ns, "link", self._ack(ack), size)
         for number, ack in self.delayed_acks():
             start_ns = self.departure_ns(ack) - int((ack.delay_ms or 0) * 1e6)
             nobody = "" if self.is_awaited(number) else "; no segment waits for it"

@@ -42,7 +42,7 @@ def _call(values: Values) -> Call:
         "rate_mbit": values["rate_mbit"],
         "side": values["side"],
     }
-    return Call(buffers, arguments, "figures.buffer_sweep(result)")
+    return Call(buffers, arguments)
 
 
 def _mbit(result: Any, values: Values) -> float | None:
@@ -61,7 +61,7 @@ PANEL = PanelSpec(
             _PARAMETERS["requests"], "Buffer", 65_536, name="request_bytes", scale="log", **_LIMITS
         ),
         Number.of(_PARAMETERS["rtts_ms"], "RTT", 20.0, name="rtt_ms", high=200, scale="log"),
-        Number.of(_PARAMETERS["rate_mbit"], "Rate of the wire", low=5, high=500, scale="log"),
+        Number.of(_PARAMETERS["rate_mbit"], "Rate of the link", low=5, high=500, scale="log"),
         Choice("sweep", "Measure", SWEEPS, "five"),
     ),
     predicts="Throughput with this buffer",

@@ -20,7 +20,7 @@ def _model_mbit(data_bytes: int, values: Values) -> float:
 
 
 def _call(values: Values) -> Call:
-    return Call(short_transfer, dict(values), "figures.in_flight(result.timeline())")
+    return Call(short_transfer, dict(values))
 
 
 def _mbit(result: Any, values: Values) -> float:
@@ -34,7 +34,7 @@ PANEL = PanelSpec(
     controls=(
         _DATA,
         Number.of(_PARAMETERS["rtt_ms"], "Round-trip time", scale="log"),
-        Number.of(_PARAMETERS["rate_mbit"], "Rate of the wire", scale="log"),
+        Number.of(_PARAMETERS["rate_mbit"], "Rate of the link", scale="log"),
     ),
     predicts="Rate until the last ACK",
     unit="Mbit/s",

@@ -14,7 +14,7 @@ COMPLAINTS: Final = {
     "ticker": "ticker: “it floods the switch”",
 }
 SOURCES: Final = {"shipped": "as shipped", "mine": "my copy, faulty_….c in this folder"}
-SHOWN: Final = {"symptom": "the symptom, on the wire", "cause": "reveal the cause"}
+SHOWN: Final = {"symptom": "the symptom, in the packets", "cause": "reveal the cause"}
 
 #: How long a run of request or backup may take with the original programs.
 REQUESTS_MS: Final = 2000
@@ -50,7 +50,7 @@ _PARAMETERS: Final = declared(diagnosis.measure).parameters
 PANEL = PanelSpec(
     title="Diagnosis",
     summary=(
-        "One of the three slow programs on a wire of your choice: what it takes, and what the same"
+        "One of the three slow programs on a link of your choice: what it takes, and what the same"
         " work needs. Time for request and backup, segments for ticker."
     ),
     controls=(

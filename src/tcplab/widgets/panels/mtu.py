@@ -7,12 +7,10 @@ from typing import Any, Final
 from tcplab.experiments import declared, goodput
 from tcplab.models import goodput_mbyte_s
 from tcplab.widgets.controls import Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values, bars_of
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 #: MTUs that are always measured: the size that all IPv4 hosts accept, Ethernet's, and a jumbo one.
 USUAL: Final = (576, 1500, 9000)
-#: Quantities of the figure.
-DRAWN: Final = ("model_mb_per_s", "mb_per_s", "header_percent")
 
 _PARAMETERS: Final = declared(goodput.measure).parameters
 
@@ -22,7 +20,7 @@ def _call(values: Values) -> Call:
         "rates_mbit": (values["rate_mbit"],),
         "mtus": tuple(sorted({*USUAL, values["mtu_bytes"]})),
     }
-    return Call(goodput, arguments, bars_of(*DRAWN))
+    return Call(goodput, arguments)
 
 
 def _mb_per_s(result: Any, values: Values) -> float:
@@ -36,14 +34,14 @@ PANEL = PanelSpec(
         Number.of(_PARAMETERS["mtus"], "MTU", 1500, name="mtu_bytes", scale="log"),
         Number.of(
             _PARAMETERS["rates_mbit"],
-            "Rate of the wire",
+            "Rate of the link",
             100.0,
             name="rate_mbit",
             high=1000,
             scale="log",
         ),
     ),
-    predicts="Goodput over the wire",
+    predicts="Goodput over the link",
     unit="MB/s",
     measurement=ExperimentRun(_call, _mb_per_s),
     forecast=lambda values: goodput_mbyte_s(values["rate_mbit"], values["mtu_bytes"]),

@@ -32,7 +32,7 @@ RECEIVERS: Final = {
     "dd": "| dd, which copies",
     "discard": "discarded in the kernel",
 }
-NETWORKS: Final = {"machine": "within one machine", "wire": "over a wire of 1 Gbit/s"}
+NETWORKS: Final = {"machine": "within one machine", "wire": "over a 1 Gbit/s link"}
 _BLOCK: Final = Number(
     "block_bytes", "Block of dd", 65_536, 512, 4 << 20, unit="bytes", scale="log"
 )
@@ -78,7 +78,7 @@ def _notes(result: Any, values: Values) -> list[str]:
     if values["block_bytes"] != _BLOCK.default and "dd" not in map(str.lower, commands):
         notes.append("dd has no part in this, so its block size makes no difference")
     if values["network"] == "wire" and values["size_mb"] > MOST_WIRE_MB:
-        notes.append(f"{MOST_WIRE_MB} MB were sent, more would take long on this wire")
+        notes.append(f"{MOST_WIRE_MB} MB were sent, more would take long on this link")
     return notes
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tcplab.experiments import declared, sendfile
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values, bars_of
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 PARTS: Final = {
     "loopback": "every variant, within one machine",
@@ -14,19 +14,13 @@ PARTS: Final = {
     "header": "a header before the file: which segments",
 }
 FUNCTIONS: Final = {"loopback": "measure", "wire": "measure_wire", "header": "measure_header"}
-#: The quantities that the figure of each part shows.
-DRAWN: Final = {
-    "loopback": ("mb_per_s", "cpu_s_per_gb", "receiver_cpu_s_per_gb"),
-    "wire": ("seconds", "cpu_s_per_gb"),
-    "header": ("ms",),
-}
 
 
 def _call(values: Values) -> Call:
     part = values["part"]
     sizes = {} if part == "header" else {"sizes_mb": (values["size_mb"],)}
     arguments = {**sizes, "runs": values["runs"]}
-    return Call(sendfile, arguments, bars_of(*DRAWN[part]), function=FUNCTIONS[part])
+    return Call(sendfile, arguments, function=FUNCTIONS[part])
 
 
 def _times(result: Any, values: Values) -> float | None:
@@ -37,7 +31,7 @@ def _times(result: Any, values: Values) -> float | None:
 
 
 def _forecast(values: Values) -> float:
-    """Return sendfile's expected speed-up (one copy per byte, not three), or 1 on a wire."""
+    """Return sendfile's expected speed-up (one copy per byte, not three), or 1 on a link."""
     return 3.0 if values["part"] == "loopback" else 1.0
 
 

@@ -8,13 +8,13 @@ from tcplab.experiments import declared, tcp_vs_udp
 from tcplab.experiments.tcp_vs_udp.networks import LO_MTU
 from tcplab.models import mss_bytes
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values, bars_of
+from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
 
 SERVERS: Final = {
     "bsd": "one machine, MTU 1500",
     "localhost": "one machine, MTU 16384",
-    "sparc": "a wire of 10 Mbit/s",
-    "router": "the wire behind a fast card",
+    "sparc": "a 10 Mbit/s link",
+    "router": "the link behind a fast card",
 }
 OFFLOADS: Final = {"off": "off, as published", "on": "on"}
 
@@ -27,7 +27,7 @@ def _call(values: Values) -> Call:
         "offload": values["offload"] == "on",
     }
     spread = f"result.spread_table({values['write_bytes']})"
-    return Call(tcp_vs_udp, arguments, bars_of("mb_per_s"), (spread,))
+    return Call(tcp_vs_udp, arguments, tables=(spread,))
 
 
 def _times(result: Any, values: Values) -> float:
@@ -37,7 +37,7 @@ def _times(result: Any, values: Values) -> float:
 
 
 def _forecast(values: Values) -> float:
-    """Return the expected ratio of UDP's speed to TCP's, or 1 if the wire is the limit."""
+    """Return the expected ratio of UDP's speed to TCP's, or 1 if the link is the limit."""
     if values["server"] not in LO_MTU:
         return 1.0
     return float(min(1.0, values["write_bytes"] / mss_bytes(LO_MTU[values["server"]])))

@@ -28,7 +28,7 @@ LANES: Final = (
     Lane("throughput_mbit", "Throughput (Mbit/s)"),
     Lane("cwnd_segments", "Congestion window (segments)"),
     Lane("rtt_ms", "RTT as TCP sees it (ms)"),
-    Lane("queue_packets", "Queue of the wire (packets)"),
+    Lane("queue_packets", "Queue of the link (packets)"),
 )
 
 
@@ -46,7 +46,7 @@ class LiveTransfer:
     """The measurement of a live panel, a transfer over a link that follows the controls.
 
     Args:
-        link: converts the controls' values to the wire's parameters (Link.update).
+        link: converts the controls' values to the link's parameters (Link.update).
         headline: the lane whose mean at the end of the run represents the run.
         sysctls: settings of the hosts' kernel, by name.
     """
@@ -59,7 +59,7 @@ class LiveTransfer:
         """Transfer data until the time is up or Stop is pressed; return the result to show."""
         if (now := mode()) != "live":
             why = why_no_lab() or f"TCPLAB_MODE={now} forbids it"
-            raise LabError(f"the wire needs a laboratory, and there is none here: {why}")
+            raise LabError(f"the link needs a laboratory, and there is none here: {why}")
         job.stage("connecting")
         stretches: list[_Stretch] = []
         congestion = job.values["congestion"]
@@ -182,10 +182,10 @@ def _levels(values: Values) -> dict[str, float | None]:
 
 
 PANEL = PanelSpec(
-    title="The wire",
+    title="The link",
     summary="One TCP transfer. Move the sliders while it goes on, and see who notices what.",
     controls=(
-        Number("rtt_ms", "RTT of the wire", 20.0, 0, 400, step=0.5, unit="ms"),
+        Number("rtt_ms", "RTT of the link", 20.0, 0, 400, step=0.5, unit="ms"),
         Number("rate_mbit", "Rate", 50.0, 1, 500, step=0.5, unit="Mbit/s", scale="log"),
         Number("queue_packets", "Queue", 100, 1, 5000, unit="packets", scale="log"),
         Number("loss_percent", "Loss", 0.0, 0, 10, step=0.01, unit="%"),
