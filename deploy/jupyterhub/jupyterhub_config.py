@@ -10,6 +10,7 @@ through nbgrader's exchange.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -44,12 +45,30 @@ c.SystemdSpawner.disable_user_sudo = True
 # A laboratory needs several processes per host.
 c.SystemdSpawner.unit_extra_properties = {"TasksMax": "300", "LimitCORE": "0"}
 
-# All learners of a class log in at the same time. The limit exceeds the size of a class, since
-# JupyterHub asks further users to try again later. Slow starts get enough time.
-c.JupyterHub.concurrent_spawn_limit = 100
+# All learners of a class log in at the same time. JupyterHub would start all servers at once, and
+# send those above its limit away. Here a start waits for one of a few turns, so that the first
+# learners can begin while the others still wait.
+c.JupyterHub.concurrent_spawn_limit = 0
 c.JupyterHub.active_server_limit = 300
 c.Spawner.start_timeout = 300
 c.Spawner.http_timeout = 300
+turns = asyncio.Semaphore(2 * (os.cpu_count() or 1))
+
+
+async def wait_for_turn(spawner: Any) -> None:
+    """Wait until fewer servers are starting."""
+    await turns.acquire()
+    spawner.turn = asyncio.create_task(give_back_turn(spawner))
+
+
+async def give_back_turn(spawner: Any) -> None:
+    """Let the next server start when this one answers, or its start has failed."""
+    while spawner.pending:
+        await asyncio.sleep(0.2)
+    turns.release()
+
+
+c.Spawner.pre_spawn_hook = wait_for_turn
 
 # End a server that has not been used for three hours, since each takes about 0.4 GB.
 c.JupyterHub.services = [

@@ -96,12 +96,6 @@ def why_not_live() -> str | None:
         return f"{type(error).__name__}: {error}; to allow it: tcplab doctor --versions"
 
 
-def capability_table(capabilities: list[Capability]) -> Table:
-    """Return the table of capabilities that the doctor prints."""
-    rows = [(one.name, "yes" if one.ok else "NO", one.finding) for one in capabilities]
-    return Table.of(["capability", "usable", "finding"], rows)
-
-
 def summary() -> list[str]:
     """Return a line for each mode of the lessons here, and one for the programs that they lack."""
     here = lessons()
@@ -109,8 +103,9 @@ def summary() -> list[str]:
     for lesson in here:
         by_mode.setdefault(mode_of(lesson, why_not_live()), []).append(lesson)
     lines = [
-        f"{_MODES[mode]}: {'all' if len(of) == len(here) else ''} {len(of)} lessons"
-        + ("" if len(of) == len(here) else f" ({', '.join(lesson.slug for lesson in of)})")
+        f"{_MODES[mode]}: all {len(of)} lessons"
+        if len(of) == len(here)
+        else f"{_MODES[mode]}: {', '.join(lesson.slug for lesson in of)}"
         for mode, of in by_mode.items()
     ]
     absent: dict[str, list[str]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import re
@@ -156,8 +157,21 @@ def test_servers_get_the_paths_of_the_lock_and_the_exchange(course: Path, tmp_pa
 
 
 @pytest.mark.usefixtures("course")
-def test_hub_starts_at_least_40_servers_at_once() -> None:
-    assert hub_config().JupyterHub.concurrent_spawn_limit >= 40
+def test_starts_wait_for_a_turn_and_none_is_refused() -> None:
+    config = hub_config()
+    assert config.JupyterHub.concurrent_spawn_limit == 0
+    most = 2 * (os.cpu_count() or 1)
+    spawners = [SimpleNamespace(pending="spawn") for _ in range(most + 1)]
+
+    async def begin() -> list[bool]:
+        waits = [asyncio.ensure_future(config.Spawner.pre_spawn_hook(each)) for each in spawners]
+        await asyncio.wait(waits[:most])
+        before = waits[most].done()
+        spawners[0].pending = None  # its server answers
+        await asyncio.wait_for(waits[most], 10)
+        return [before, waits[most].done()]
+
+    assert asyncio.run(begin()) == [False, True]
 
 
 @pytest.mark.parametrize("secret", ["solutions", ".git"])
