@@ -48,8 +48,8 @@ print(time.monotonic() - begin)
 #: VmHWM is the peak memory of the process. ru_maxrss would start with the parent's value.
 JUDGE: Final = """
 import re, sys
-from tcplab.cli.explain import Evidence, from_capture
-print(from_capture(sys.argv[1], Evidence()).report().partition("\\n")[0])
+from tcplab.cli.explain import OfCapture, from_capture
+print(from_capture(sys.argv[1], OfCapture()).report().partition("\\n")[0])
 print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 """
 COLUMNS: Final = (

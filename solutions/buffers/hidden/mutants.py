@@ -1,4 +1,4 @@
-"""Wrong solutions to the problem set "buffers", and the score that each must always get."""
+"""Wrong solutions to the problem set "buffers", and the points that each must always lose."""
 
 from tcplab.grading.trial import Mutant
 
@@ -7,8 +7,12 @@ _SET = "    int granted = set_rcvbuf({}, rcvbuf_bytes);\n"
 _TAKE = "    int fd = take_connection(listener);\n"
 
 MUTANTS = {
+    "window-of-the-client": Mutant(
+        loses={"q4": 1},
+        then={"q4-answer": 'q4_window_bytes = int(rows.sent_by("client")["window"].max())'},
+    ),
     "bits-instead-of-bytes": Mutant(
-        15.5,
+        loses={"q1": 0.5},
         answers={
             "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 1000 * n["rtt_ms"]\n'
             'q1_mbit = n["window_bytes"] * 8 / n["rtt_ms"] / 1000'
@@ -17,51 +21,59 @@ MUTANTS = {
             "q3-answer": "q3_scale = next(s for s in range(15) if 65_535 << s >= q1_bdp_bytes / 8)"
         },
     ),
-    "two-windows-in-a-round-trip": Mutant(15.5, then={"q1-answer": "q1_mbit = 2 * q1_mbit"}),
+    "two-windows-in-a-round-trip": Mutant(
+        loses={"q1": 0.5}, then={"q1-answer": "q1_mbit = 2 * q1_mbit"}
+    ),
     "everything-is-doubled": Mutant(
-        15.25, answers={"q2-answer": 'q2_granted = [2 * each for each in n["requests"]]'}
+        loses={"q2": 0.75},
+        answers={"q2-answer": 'q2_granted = [2 * each for each in n["requests"]]'},
     ),
     "the-limit-is-of-the-grant": Mutant(
-        15.5,
+        loses={"q2": 0.5},
         answers={
             "q2-answer": 'most = n["rmem_max_bytes"]\n'
             'q2_granted = [max(min(2 * each, most), 2304) for each in n["requests"]]'
         },
     ),
-    "the-buffer-is-the-window": Mutant(14.6, then={"q3-answer": "q3_window_percent = 100"}),
+    "the-buffer-is-the-window": Mutant(
+        loses={"q3": 1.4}, then={"q3-answer": "q3_window_percent = 100"}
+    ),
     "one-scale-too-few": Mutant(
-        15.55,
+        loses={"q3": 0.45},
         then={
             "q3-answer": "q3_scale = next(s for s in range(15) if 65_535 << s + 1 >= q1_bdp_bytes)"
         },
     ),
     "all-that-was-sent": Mutant(
-        14.0,
+        loses={"q5": 2},
         answers={
             "q5-answer": 'sent = rows.sent_by("client")["payload_bytes"]\n'
             "q5_in_flight_bytes = int(sent.sum())"
         },
     ),
     "blames-the-wrong-one": Mutant(
-        14.0,
+        loses={"q6": 2},
         then={
             "q6-answer": 'q6_reason = {"application": "send-buffer"}.get(q6_reason, "application")'
         },
     ),
     "forgets-the-scale": Mutant(
-        15.0,
+        loses={"q8": 1},
         then={
             "q8-answer": 'packet[TCP].window = n["released_bytes"]\nq8_packet = bytes(packet).hex()'
         },
     ),
     "opens-the-window-elsewhere": Mutant(
-        15.0, then={"q8-answer": "packet[TCP].ack = 70000\nq8_packet = bytes(packet).hex()"}
+        loses={"q8": 1},
+        then={"q8-answer": "packet[TCP].ack = 70000\nq8_packet = bytes(packet).hex()"},
     ),
-    "hands-in-a-number": Mutant(15.0, answers={"q8-answer": 'q8_packet = n["released_bytes"]'}),
-    "sends-no-packet": Mutant(15.0, answers={"q8-answer": "q8_packet = None"}),
+    "hands-in-a-number": Mutant(
+        loses={"q8": 1}, answers={"q8-answer": 'q8_packet = n["released_bytes"]'}
+    ),
+    "sends-no-packet": Mutant(loses={"q8": 1}, answers={"q8-answer": "q8_packet = None"}),
     # Each of the two paths earns 0.3 of its share: 5 points × (0.3 + 0.3) / 2.
     "set-after-accept": Mutant(
-        12.5,
+        loses={"q7": 3.5},
         files={
             "sink.c": [
                 (_SET.format("listener") + _TAKE, _TAKE + _SET.format("fd")),
@@ -70,38 +82,41 @@ MUTANTS = {
         breaks="the SYN-ACK announces the window scale",
     ),
     "left-to-the-kernel": Mutant(
-        12.5,
+        loses={"q7": 3.5},
         files={"sink.c": [("set_rcvbuf(listener, rcvbuf_bytes);", "(int)sizeof rcvbuf_bytes;")]},
     ),
     "half-of-the-round-trip": Mutant(
-        11.0,
+        loses={"q7": 5},
         files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 / 2);")]},
         breaks="a path holds rate × RTT",
     ),
     # The link is full, but half of the window would be enough.
     "twice-as-much-to-be-safe": Mutant(
-        13.5,
+        loses={"q7": 2.5},
         files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]},
         breaks="the kernel grants twice the requested size, and 5/8 of that is the window",
     ),
     # This size is right for the short path, and too small for the long one.
     "one-size-for-all": Mutant(
-        13.5,
+        loses={"q7": 2.5},
         files={"sink.c": [(_SOLUTION, "return 90000;")]},
         breaks="a path holds rate × RTT",
     ),
     # A wrong report of the buffer's size costs a fifth: 5 points × 0.8.
     "says-what-was-asked-for": Mutant(
-        15.0,
+        loses={"q7": 1},
         files={"sink.c": [("return granted;", "return bytes;")]},
         breaks="the kernel grants twice the requested size, and 5/8 of that is the window",
     ),
-    "counts-wrong": Mutant(11.0, files={"sink.c": [("        bytes += got;", "        bytes++;")]}),
-    "prints-a-constant": Mutant(
-        11.0, files={"sink.c": [("(long long)bytes);", "40LL * 14480 + 0 * bytes);")]}
+    "counts-wrong": Mutant(
+        loses={"q7": 5}, files={"sink.c": [("        bytes += got;", "        bytes++;")]}
     ),
-    "does-not-compile": Mutant(11.0, files={"sink.c": [("close(fd);", "close(fd)")]}),
+    "prints-a-constant": Mutant(
+        loses={"q7": 5}, files={"sink.c": [("(long long)bytes);", "40LL * 14480 + 0 * bytes);")]}
+    ),
+    "does-not-compile": Mutant(loses={"q7": 5}, files={"sink.c": [("close(fd);", "close(fd)")]}),
     "never-ends": Mutant(
-        11.0, files={"sink.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+        loses={"q7": 5},
+        files={"sink.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
     ),
 }

@@ -1,4 +1,4 @@
-"""Wrong solutions to the problem set "diagnosis", and the score that each must always get."""
+"""Wrong solutions to the problem set "diagnosis", and the points that each must always lose."""
 
 from tcplab.grading.trial import Mutant
 
@@ -21,43 +21,43 @@ BUFFER = "    {{SOL_SOCKET, SO_RCVBUF, {} * BLOCK_BYTES}},\n"
 MUTANTS = {
     # This costs a part of q1, and nothing in q2, since q2 follows from the answer to q1.
     "forgets-that-linux-doubles": Mutant(
-        17.5,
+        loses={"q1": 0.5},
         answers={
             "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 125 * n["rtt_ms"]\n'
             'q1_window_bytes = n["rcvbuf_bytes"] * 1448 / 2304'
         },
     ),
     "bdp-in-bits": Mutant(
-        17.5,
+        loses={"q1": 0.5},
         answers={
             "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 1000 * n["rtt_ms"]\n'
             'q1_window_bytes = 2 * n["rcvbuf_bytes"] * 1448 / 2304'
         },
     ),
     "wire-without-headers": Mutant(
-        17.5,
+        loses={"q2": 0.5},
         answers={
             "q2-answer": 'q2_now_mbit = q1_window_bytes * 8 / (n["rtt_ms"] * 1e3)\n'
             'q2_fixed_s = n["backup_mb"] * 8 / n["rate_mbit"]'
         },
     ),
     "thinks-a-line-is-a-segment": Mutant(
-        16.0,
+        loses={"q3": 2},
         answers={"q3-answer": 'q3_segments_per_s = 1000\nq3_segment_bytes = n["line_bytes"]'},
     ),
     "takes-one-word-for-another": Mutant(
-        15.0,
+        loses={"q4": 3},
         then={
             "q4-answer": 'other = {"segment-lost": "tiny-segments"}\n'
             'q4_causes = [other.get(cause, "segment-lost") for cause in q4_causes]'
         },
     ),
     "counts-all-packets": Mutant(
-        17.0,
+        loses={"q5": 1},
         answers={"q5-answer": "q5_data_segments = [len(rows) for rows in captures]"},
     ),
     "pause-in-seconds": Mutant(
-        17.75,
+        loses={"q6": 0.25},
         answers={
             "q6-answer": "pauses = [longest_pause(rows) for rows in captures]\n"
             "q6_pauses_ms = [pause / 1e3 for pause, _ in pauses]\n"
@@ -65,26 +65,27 @@ MUTANTS = {
         },
     ),
     "sends-what-comes-next": Mutant(
-        17.0,
+        loses={"q10": 1},
         then={
             "q10-answer": "packet[TCP].seq = max(came) + 1\nq10_packet = bytes(packet).hex()",
         },
     ),
     "starts-one-byte-late": Mutant(
-        17.0, then={"q10-answer": "packet[TCP].seq += 1\nq10_packet = bytes(packet).hex()"}
+        loses={"q10": 1},
+        then={"q10-answer": "packet[TCP].seq += 1\nq10_packet = bytes(packet).hex()"},
     ),
     "sends-all-again": Mutant(
-        17.0,
+        loses={"q10": 1},
         then={
             "q10-answer": 'packet = IP() / TCP(flags="A", seq=1, ack=1) / bytes(missing[-1])\n'
             "q10_packet = bytes(packet).hex()"
         },
     ),
-    "hands-in-a-number": Mutant(17.0, then={"q10-answer": "q10_packet = missing[0]"}),
-    "sends-no-packet": Mutant(17.0, answers={"q10-answer": "q10_packet = None"}),
+    "hands-in-a-number": Mutant(loses={"q10": 1}, then={"q10-answer": "q10_packet = missing[0]"}),
+    "sends-no-packet": Mutant(loses={"q10": 1}, answers={"q10-answer": "q10_packet = None"}),
     # Each of the following mutants changes one file and leaves the other two correct.
     "lookup-nodelay-and-three-flushes": Mutant(
-        17.0,
+        loses={"q7": 1},
         files={
             "lookup.c": [
                 ("VERSION);\n", "VERSION);\n    flush(out);\n"),
@@ -94,12 +95,12 @@ MUTANTS = {
         breaks="each flush is a write",
     ),
     "lookup-still-flushes-in-between": Mutant(
-        16.0,
+        loses={"q7": 2},
         files={"lookup.c": [("VERSION);\n", "VERSION);\n    flush(out);\n")]},
         breaks="a small segment waits for the ACK of the previous one",
     ),
     "lookup-cork-not-pulled": Mutant(
-        16.5,
+        loses={"q7": 1.5},
         files={
             "lookup.c": [
                 ("    return fd;\n", NODELAY.replace("NODELAY", "CORK") + "    return fd;\n")
@@ -108,32 +109,35 @@ MUTANTS = {
         breaks="a cork holds the last partial segment until it is pulled",
     ),
     "lookup-all-at-once": Mutant(
-        16.0, files={"lookup.c": [("        await_answer(fd);\n    }\n", "    }\n"), *ALL_LATER]}
+        loses={"q7": 2},
+        files={"lookup.c": [("        await_answer(fd);\n    }\n", "    }\n"), *ALL_LATER]},
     ),
-    "lookup-another-text": Mutant(16.0, files={"lookup.c": [("%012d", "%12d")]}),
+    "lookup-another-text": Mutant(loses={"q7": 2}, files={"lookup.c": [("%012d", "%12d")]}),
     "mirror-buffer-is-only-doubled": Mutant(
-        16.0,
+        loses={"q8": 2},
         files={"mirror.c": [(LAST_OPTION, BUFFER.format(4) + LAST_OPTION)]},
         breaks="a buffer with a fixed size no longer grows",
     ),
     "mirror-other-option-taken-out": Mutant(
-        16.0,
+        loses={"q8": 2},
         files={"mirror.c": [(LAST_OPTION, BUFFER.format(2))]},
         breaks="a buffer with a fixed size no longer grows",
     ),
-    "mirror-skips-the-sum": Mutant(16.0, files={"mirror.c": [("i < got; i++", "i < got; i += 2")]}),
+    "mirror-skips-the-sum": Mutant(
+        loses={"q8": 2}, files={"mirror.c": [("i < got; i++", "i < got; i += 2")]}
+    ),
     "journal-lines-but-nagle": Mutant(
-        17.0,
+        loses={"q9": 1},
         files={"journal.c": [("int on = 1;", "int on = 0;")]},
         breaks="a small segment waits for the ACK of the previous one",
     ),
     "journal-nodelay-and-more": Mutant(
-        16.0,
+        loses={"q9": 2},
         files={"journal.c": [("put(fd, line, 0);", "put(fd, line, MSG_MORE);")]},
         breaks="data sent with MSG_MORE waits for more data",
     ),
     "journal-in-two-pieces": Mutant(
-        16.0,
+        loses={"q9": 2},
         files={
             "journal.c": [
                 (
@@ -144,9 +148,11 @@ MUTANTS = {
         },
         breaks="data written in pieces leaves in pieces",
     ),
-    "does-not-compile": Mutant(16.0, files={"journal.c": [("int on = 1;", "int on = 1")]}),
+    "does-not-compile": Mutant(
+        loses={"q9": 2}, files={"journal.c": [("int on = 1;", "int on = 1")]}
+    ),
     "never-ends": Mutant(
-        16.0,
+        loses={"q9": 2},
         files={"journal.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
     ),
 }

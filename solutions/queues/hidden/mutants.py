@@ -1,42 +1,45 @@
-"""Wrong solutions to the problem set "queues", and the score that each must always get."""
+"""Wrong solutions to the problem set "queues", and the points that each must always lose."""
 
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
     "ping-without-the-way": Mutant(
-        17.5, then={"q1-answer": 'q1_ping_ms = q1_ping_ms - n["home_rtt_ms"]'}
+        loses={"q1": 0.5}, then={"q1-answer": 'q1_ping_ms = q1_ping_ms - n["home_rtt_ms"]'}
     ),
     "one-product-for-all-flows": Mutant(
-        17.25, then={"q1-answer": "q1_buffer_packets = core_packets"}
+        loses={"q1": 0.75}, then={"q1-answer": "q1_buffer_packets = core_packets"}
     ),
-    "three-quarters-of-the-line": Mutant(17.0, then={"q2-answer": "q2_used_percent = 75"}),
+    "three-quarters-of-the-line": Mutant(
+        loses={"q2": 1}, then={"q2-answer": "q2_used_percent = 75"}
+    ),
     "slowest-over-fastest": Mutant(
-        17.0, then={"q2-answer": "q2_jain = max(0.2, min(rates) / max(rates))"}
+        loses={"q2": 1}, then={"q2-answer": "q2_jain = max(0.2, min(rates) / max(rates))"}
     ),
     "age-until-the-ack": Mutant(
-        17.5, then={"q3-answer": 'q3_age_ms = q3_age_ms + n["live_rtt_ms"] / 2'}
+        loses={"q3": 0.5}, then={"q3-answer": 'q3_age_ms = q3_age_ms + n["live_rtt_ms"] / 2'}
     ),
     "limit-bounds-all": Mutant(
-        17.0, then={"q3-answer": 'q3_limit_bytes = q3_limit_bytes + n["live_in_flight_bytes"]'}
+        loses={"q3": 1},
+        then={"q3-answer": 'q3_limit_bytes = q3_limit_bytes + n["live_in_flight_bytes"]'},
     ),
     "marks-every-echo-but-never-answers": Mutant(
-        17.0,
+        loses={"q8": 1},
         then={
             "q8-answer": "packets = [IP(tos=3 if e else 2) / TCP(flags='PA', seq=1 + 100 * i,"
             " ack=1) / bytes(100) for i, e in enumerate(n['echoes'])]\n"
             "q8_packets = [bytes(packet).hex() for packet in packets]"
         },
     ),
-    "sends-no-packets": Mutant(17.0, answers={"q8-answer": "q8_packets = None"}),
+    "sends-no-packets": Mutant(loses={"q8": 1}, answers={"q8-answer": "q8_packets = None"}),
     "forgets-that-data-count": Mutant(
-        17.0,
+        loses={"q8": 1},
         then={
             "q8-answer": "for packet in packets:\n    packet[TCP].seq = 1\n"
             "q8_packets = [bytes(packet).hex() for packet in packets]"
         },
     ),
     "sets-ece-itself": Mutant(
-        17.0,
+        loses={"q8": 1},
         then={
             "q8-answer": "packets = [IP(tos=2) / TCP(flags='PAE' if e else 'PA', seq=1 + 100 * i,"
             " ack=1) / bytes(100) for i, e in enumerate(n['echoes'])]\n"
@@ -44,29 +47,31 @@ MUTANTS = {
         },
     ),
     "all-bytes-in-flight": Mutant(
-        17.0, then={"q4-answer": 'q4_in_flight_bytes = int(data["payload_bytes"].sum())'}
+        loses={"q4": 1}, then={"q4-answer": 'q4_in_flight_bytes = int(data["payload_bytes"].sum())'}
     ),
-    "queue-with-the-way": Mutant(17.0, then={"q5-answer": "q5_queue_ms = q5_queue_ms + path_ms"}),
+    "queue-with-the-way": Mutant(
+        loses={"q5": 1}, then={"q5-answer": "q5_queue_ms = q5_queue_ms + path_ms"}
+    ),
     "blames-the-wrong-one": Mutant(
-        16.0,
+        loses={"q6": 2},
         then={"q6-answer": 'q6_reason = {"marked": "kept-everything"}.get(q6_reason, "marked")'},
     ),
     # A round trip that has grown does not prove that a queue is full.
     "believes-in-long-queues": Mutant(
-        16.0,
+        loses={"q6": 2},
         then={
             "q6-answer": 'full = "dropped-when-full"\n'
             'q6_reason = "lost-by-chance" if q6_reason == full else full'
         },
     ),
     "lets-the-buffer-fill": Mutant(
-        13.0,
+        loses={"q7": 5},
         files={"live.c": [("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30")]},
         breaks="the send buffer also holds unsent data, and grows with the window",
     ),
     # Its records pass for newer than any number that comes.
     "invents-a-number": Mutant(
-        13.0,
+        loses={"q7": 5},
         files={
             "live.c": [
                 ("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30"),
@@ -76,7 +81,7 @@ MUTANTS = {
         breaks="the send buffer also holds unsent data, and grows with the window",
     ),
     "bounds-what-is-in-flight": Mutant(
-        16.5,
+        loses={"q7": 1.5},
         files={
             "live.c": [
                 (
@@ -88,10 +93,14 @@ MUTANTS = {
         breaks="SO_SNDBUF also limits the data in flight",
     ),
     "sends-the-number-alone": Mutant(
-        13.0, files={"live.c": [("memset(record, (int)(number & 0xff), RECORD_BYTES);", "")]}
+        loses={"q7": 5},
+        files={"live.c": [("memset(record, (int)(number & 0xff), RECORD_BYTES);", "")]},
     ),
-    "does-not-compile": Mutant(13.0, files={"live.c": [("left = sizeof record;", "left = ")]}),
+    "does-not-compile": Mutant(
+        loses={"q7": 5}, files={"live.c": [("left = sizeof record;", "left = ")]}
+    ),
     "never-ends": Mutant(
-        13.0, files={"live.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]}
+        loses={"q7": 5},
+        files={"live.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]},
     ),
 }

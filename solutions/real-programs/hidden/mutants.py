@@ -1,4 +1,4 @@
-"""Wrong solutions to the problem set "real-programs", and the score that each must always get."""
+"""Wrong solutions to the problem set "real-programs", and the points that each must always lose."""
 
 from tcplab.grading.trial import Mutant
 
@@ -32,40 +32,44 @@ READ_ALL = """    char unread[BLOCK_BYTES];
 
 MUTANTS = {
     "forgets-the-way-of-the-ack": Mutant(
-        17.5,
+        loses={"q1": 0.5},
         then={
             "q1-answer": 'q1_now_ms = n["requests"] * n["rtt_ms"]'
             ' + (n["requests"] - 1) * n["ack_delay_ms"]'
         },
     ),
     "waits-for-one-batch-only": Mutant(
-        17.25, then={"q2-answer": 'q2_pipelined_s = n["redis_rtt_ms"] / 1000'}
+        loses={"q2": 0.75}, then={"q2-answer": 'q2_pipelined_s = n["redis_rtt_ms"] / 1000'}
     ),
     "thinks-nopush-changes-nothing": Mutant(
-        17.25, then={"q3-answer": "q3_nopush_last_bytes = q3_plain_last_bytes"}
+        loses={"q3": 0.75}, then={"q3-answer": "q3_nopush_last_bytes = q3_plain_last_bytes"}
     ),
     "takes-one-word-for-another": Mutant(
-        15.0,
+        loses={"q4": 3},
         then={
             "q4-answer": 'q4_cause = "program-thinks" if q4_cause != "program-thinks"'
             ' else "many-small-writes"'
         },
     ),
-    "pause-in-seconds": Mutant(17.5, then={"q5-answer": "q5_pause_ms /= 1000"}),
+    "pause-in-seconds": Mutant(loses={"q5": 0.5}, then={"q5-answer": "q5_pause_ms /= 1000"}),
     "forgets-that-a-syn-counts": Mutant(
-        17.0, then={"q8-answer": "q8_packet = bytes(packet / bytes(1)).hex()"}
+        loses={"q8": 1}, then={"q8-answer": "q8_packet = bytes(packet / bytes(1)).hex()"}
     ),
-    "sends-no-data": Mutant(17.0, then={"q8-answer": "q8_packet = bytes(IP() / tcp).hex()"}),
-    "hands-in-a-number": Mutant(17.0, answers={"q8-answer": 'q8_packet = n["reset_ack"] - 1'}),
-    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packet = None"}),
+    "sends-no-data": Mutant(
+        loses={"q8": 1}, then={"q8-answer": "q8_packet = bytes(IP() / tcp).hex()"}
+    ),
+    "hands-in-a-number": Mutant(
+        loses={"q8": 1}, answers={"q8-answer": 'q8_packet = n["reset_ack"] - 1'}
+    ),
+    "sends-no-packet": Mutant(loses={"q8": 1}, answers={"q8-answer": "q8_packet = None"}),
     # Each of the following mutants changes one file and leaves the other correct.
     "intake-ends-its-direction-and-closes": Mutant(
-        15.0,
+        loses={"q6": 3},
         files={"intake.c": [(DRAIN, "")]},
         breaks="closing a socket with unread bytes resets the connection",
     ),
     "intake-lingers": Mutant(
-        15.0,
+        loses={"q6": 3},
         files={
             "intake.c": [
                 (
@@ -80,12 +84,12 @@ MUTANTS = {
         breaks="lingering waits for the peer's ACK, not for what the peer sends",
     ),
     "intake-reads-and-does-not-end": Mutant(
-        15.0,
+        loses={"q6": 3},
         files={"intake.c": [("    shutdown(fd, SHUT_WR);\n", "")]},
         breaks="a stream ends when its sender ends it",
     ),
     "intake-reads-first": Mutant(
-        16.5,
+        loses={"q6": 1.5},
         files={
             "intake.c": [
                 (ANSWER, READ_ALL.replace("SIZE", "size") + ANSWER),
@@ -98,24 +102,26 @@ MUTANTS = {
         },
         breaks="an answer need not wait for the end of the request",
     ),
-    "intake-skips-the-sum": Mutant(15.0, files={"intake.c": [("i < got; i++", "i < got; i += 2")]}),
+    "intake-skips-the-sum": Mutant(
+        loses={"q6": 3}, files={"intake.c": [("i < got; i++", "i < got; i += 2")]}
+    ),
     "desk-in-turn": Mutant(
-        15.0,
+        loses={"q7": 3},
         files={"desk.c": [(FORK, IN_TURN)]},
         breaks="a read that blocks stops the whole program",
     ),
     "desk-is-impatient": Mutant(
-        15.0,
+        loses={"q7": 3},
         files={"desk.c": [(FORK, IMPATIENT + IN_TURN)]},
         breaks="a connection without traffic is still a connection",
     ),
     "desk-keeps-the-descriptor": Mutant(
-        16.5,
+        loses={"q7": 1.5},
         files={"desk.c": [(FORK, FORK[: FORK.index("        close(fd)")])]},
         breaks="a connection ends when its last descriptor is closed",
     ),
     "desk-answers-one-line": Mutant(
-        15.0,
+        loses={"q7": 3},
         files={
             "desk.c": [
                 ("    while (fgets(line", "    if (fgets(line"),
@@ -125,10 +131,10 @@ MUTANTS = {
         breaks="a segment may hold more than one message",
     ),
     "does-not-compile": Mutant(
-        15.0, files={"desk.c": [("while (wait(NULL) > 0)", "while wait(NULL)")]}
+        loses={"q7": 3}, files={"desk.c": [("while (wait(NULL) > 0)", "while wait(NULL)")]}
     ),
     "never-ends": Mutant(
-        15.0,
+        loses={"q6": 3},
         files={"intake.c": [("    close(fd);\n    return 0;", "    for (;;)\n        sleep(1);")]},
     ),
 }

@@ -1,4 +1,4 @@
-"""Wrong solutions to the problem set "segments", and the score that each must always get."""
+"""Wrong solutions to the problem set "segments", and the points that each must always lose."""
 
 from tcplab.grading.trial import Mutant
 
@@ -7,68 +7,71 @@ _PIECE = "return (size_t)(mtu - IP_HEADER - UDP_HEADER - HEADER_BYTES);"
 
 MUTANTS = {
     "room-for-time-stamps-that-it-does-not-offer": Mutant(
-        17.0,
+        loses={"q8": 1},
         then={
             "q8-answer": 'packet[TCP].options = [("MSS", n["first_flight_bytes"] // 10 + 12)]\n'
             "q8_packet = bytes(packet).hex()"
         },
     ),
     "announces-nothing": Mutant(
-        17.0, then={"q8-answer": "packet[TCP].options = []\nq8_packet = bytes(packet).hex()"}
+        loses={"q8": 1},
+        then={"q8-answer": "packet[TCP].options = []\nq8_packet = bytes(packet).hex()"},
     ),
     "hands-in-a-number": Mutant(
-        17.0, answers={"q8-answer": 'q8_packet = n["first_flight_bytes"] // 10'}
+        loses={"q8": 1}, answers={"q8-answer": 'q8_packet = n["first_flight_bytes"] // 10'}
     ),
-    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packet = None"}),
+    "sends-no-packet": Mutant(loses={"q8": 1}, answers={"q8-answer": "q8_packet = None"}),
     "maxseg-without-the-time-stamps": Mutant(
-        17.5,
+        loses={"q1": 0.5},
         answers={
             "q1-answer": 'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 52\n'
             'q1_data_bytes = 1500 - n["tunnel_bytes"] - 52'
         },
     ),
     "no-time-stamps-at-all": Mutant(
-        17.25,
+        loses={"q1": 0.75},
         answers={
             "q1-answer": 'q1_maxseg_bytes = 1500 - n["tunnel_bytes"] - 40\n'
             'q1_data_bytes = 1500 - n["tunnel_bytes"] - 40'
         },
     ),
     "only-what-a-capture-shows": Mutant(
-        17.0,
+        loses={"q2": 1},
         answers={
             "q2-answer": 'q2_data_percent = 100 * (n["mtu_bytes"] - 52) / (n["mtu_bytes"] + 14)'
         },
     ),
     "sends-the-same-packets-again": Mutant(
-        16.25,
+        loses={"q3": 1.75},
         answers={
             "q3-answer": 'q3_again_bytes = n["flight_segments"] * n["wide_mtu_bytes"]\n'
             'q3_segments = n["flight_segments"]'
         },
     ),
-    "the-mss-of-the-syn": Mutant(17.0, then={"q4-answer": 'q4_full_bytes = int(min(syns["mss"]))'}),
-    "counts-all-data-segments": Mutant(16.0, then={"q5-answer": "q5_again = len(data)"}),
+    "the-mss-of-the-syn": Mutant(
+        loses={"q4": 1}, then={"q4-answer": 'q4_full_bytes = int(min(syns["mss"]))'}
+    ),
+    "counts-all-data-segments": Mutant(loses={"q5": 2}, then={"q5-answer": "q5_again = len(data)"}),
     "blames-the-wrong-one": Mutant(
-        16.0,
+        loses={"q6": 2},
         then={
             "q6-answer": 'q6_reason = {"segment-lost": "black-hole"}.get(q6_reason, "segment-lost")'
         },
     ),
     # The interface's MTU is known without discovery, but the path's MTU is not.
     "knows-only-the-interface": Mutant(
-        15.5,
+        loses={"q7": 2.5},
         files={"slices.c": [(_DISCOVER, "int discover = IP_PMTUDISC_DONT;")]},
         breaks="without DF, hosts and routers fragment packets that are too long",
     ),
     # This earns 5 × 0.4 points, because no datagram is fragmented but there are far too many.
     "always-536": Mutant(
-        15.0,
+        loses={"q7": 3},
         files={"slices.c": [(_PIECE, "return 536 - HEADER_BYTES;")]},
         breaks="the kernel knows how long a packet may be",
     ),
     "forgets-the-header-of-udp": Mutant(
-        13.0,
+        loses={"q7": 5},
         files={
             "slices.c": [
                 (_DISCOVER, "int discover = IP_PMTUDISC_WANT;"),
@@ -78,10 +81,11 @@ MUTANTS = {
         breaks="headers are part of the packet",
     ),
     "loses-the-end": Mutant(
-        13.0, files={"slices.c": [("while (sent < size)", "while (sent + 2000 < size)")]}
+        loses={"q7": 5}, files={"slices.c": [("while (sent < size)", "while (sent + 2000 < size)")]}
     ),
-    "does-not-compile": Mutant(13.0, files={"slices.c": [("close(fd);", "close(fd)")]}),
+    "does-not-compile": Mutant(loses={"q7": 5}, files={"slices.c": [("close(fd);", "close(fd)")]}),
     "never-ends": Mutant(
-        13.0, files={"slices.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+        loses={"q7": 5},
+        files={"slices.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
     ),
 }

@@ -1,4 +1,4 @@
-"""Wrong solutions to the problem set "small-writes", and the score that each must always get."""
+"""Wrong solutions to the problem set "small-writes", and the points that each must always lose."""
 
 from tcplab.grading.trial import Mutant
 
@@ -15,45 +15,47 @@ _DECOYS = """
 
 MUTANTS = {
     "acknowledges-what-has-not-left": Mutant(
-        17.0,
+        loses={"q8": 1},
         then={
             "q8-answer": "packet[TCP].ack = 1 + sum(n['withheld'])\nq8_packet = bytes(packet).hex()"
         },
     ),
-    "sends-no-packet": Mutant(17.0, answers={"q8-answer": "q8_packet = None"}),
-    "hands-in-a-number": Mutant(17.0, answers={"q8-answer": 'q8_packet = 1 + n["withheld"][0]'}),
+    "sends-no-packet": Mutant(loses={"q8": 1}, answers={"q8-answer": "q8_packet = None"}),
+    "hands-in-a-number": Mutant(
+        loses={"q8": 1}, answers={"q8-answer": 'q8_packet = 1 + n["withheld"][0]'}
+    ),
     "guesses-a-number": Mutant(
-        17.0, then={"q8-answer": "packet[TCP].ack = 1\nq8_packet = bytes(packet).hex()"}
+        loses={"q8": 1}, then={"q8-answer": "packet[TCP].ack = 1\nq8_packet = bytes(packet).hex()"}
     ),
     # The held bytes leave after the delay and a whole round trip, because the ACK also travels.
     "forgets-that-the-ack-travels": Mutant(
-        17.33,
+        loses={"q1": 0.67},
         answers={"q1-answer": 'q1_default_ms = n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"]'},
     ),
     "one-way-instead-of-round-trip": Mutant(
-        17.67,
+        loses={"q1": 0.33},
         answers={
             "q1-answer": 'q1_default_ms = 2 * n["rtt_ms"] + 40\nq1_nodelay_ms = n["rtt_ms"] / 2'
         },
     ),
     "fraction-instead-of-percent": Mutant(
-        17.0,
+        loses={"q2": 1},
         answers={"q2-answer": 'q2_payload_percent = n["write_bytes"] / (n["write_bytes"] + 66)'},
     ),
     # This is RFC 896 without Minshall's rule, so a small write waits behind any data in flight.
     "nagle-without-minshall": Mutant(
-        16.0,
+        loses={"q3": 2},
         answers={"q3-answer": 'q3_waits = [i for i, w in enumerate(n["patterns"]) if len(w) > 1]'},
     ),
     "counts-both-directions": Mutant(
-        17.0, then={"q4-answer": "q4_data_segments = len(rows.data())"}
+        loses={"q4": 1}, then={"q4-answer": "q4_data_segments = len(rows.data())"}
     ),
     "blames-the-wrong-one": Mutant(
-        16.0,
+        loses={"q6": 2},
         then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
     ),
     "nodelay-and-pieces": Mutant(
-        15.5,
+        loses={"q7": 2.5},
         files={
             "records.c": [
                 (
@@ -65,12 +67,12 @@ MUTANTS = {
         breaks="data written in pieces leaves in pieces",
     ),
     "one-write-but-nagle": Mutant(
-        15.5,
+        loses={"q7": 2.5},
         files={"records.c": [("int on = 1;", "int on = 0;")]},
         breaks="a small segment waits for the ACK of the previous one",
     ),
     "nagle-behind-decoys": Mutant(
-        15.5,
+        loses={"q7": 2.5},
         files={
             "records.c": [
                 ("int on = 1;", "int on = 0;"),
@@ -80,13 +82,16 @@ MUTANTS = {
         breaks="a small segment waits for the ACK of the previous one",
     ),
     "more-is-always-to-come": Mutant(
-        15.5,
+        loses={"q7": 2.5},
         files={"records.c": [("send(fd, at, size, 0)", "send(fd, at, size, MSG_MORE)")]},
         breaks="data sent with MSG_MORE waits for more data",
     ),
-    "wrong-byte-order": Mutant(13.0, files={"records.c": [("htonl(number)", "number")]}),
-    "does-not-compile": Mutant(13.0, files={"records.c": [("int on = 1;", "int on = 1")]}),
+    "wrong-byte-order": Mutant(loses={"q7": 5}, files={"records.c": [("htonl(number)", "number")]}),
+    "does-not-compile": Mutant(
+        loses={"q7": 5}, files={"records.c": [("int on = 1;", "int on = 1")]}
+    ),
     "never-ends": Mutant(
-        13.0, files={"records.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+        loses={"q7": 5},
+        files={"records.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
     ),
 }

@@ -1,15 +1,20 @@
-"""Wrong solutions to the problem set "the-lab", and the score that each must always get."""
+"""Wrong solutions to the problem set "the-lab", and the points that each must always lose."""
 
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
     "no-time-stamps": Mutant(
-        2.5, answers={"q1-answer": 'q1_frame_bytes = n["payload_bytes"] + 54'}
+        loses={"q1": 0.5}, answers={"q1-answer": 'q1_frame_bytes = n["payload_bytes"] + 54'}
     ),
-    "payload-alone": Mutant(2.0, answers={"q1-answer": 'q1_frame_bytes = n["payload_bytes"]'}),
-    "half-a-greeting": Mutant(1.0, files={"hello.c": [("strlen(text)", "strlen(text) / 2")]}),
-    "does-not-compile": Mutant(1.0, files={"hello.c": [("close(fd);", "close(fd)")]}),
+    "payload-alone": Mutant(
+        loses={"q1": 1}, answers={"q1-answer": 'q1_frame_bytes = n["payload_bytes"]'}
+    ),
+    "half-a-greeting": Mutant(
+        loses={"q2": 2}, files={"hello.c": [("strlen(text)", "strlen(text) / 2")]}
+    ),
+    "does-not-compile": Mutant(loses={"q2": 2}, files={"hello.c": [("close(fd);", "close(fd)")]}),
     "never-ends": Mutant(
-        1.0, files={"hello.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]}
+        loses={"q2": 2},
+        files={"hello.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
     ),
 }

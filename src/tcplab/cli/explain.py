@@ -114,7 +114,7 @@ class InEither:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class OfCapture:
     """Explain a capture that was recorded at the sender.
 
     Args:
@@ -148,7 +148,7 @@ def explain(
     lab: InLab = InLab(),
     here: Here = Here(),
     either: InEither = InEither(),
-    evidence: Evidence = Evidence(),
+    evidence: OfCapture = OfCapture(),
     argv: Annotated[Sequence[str], PythonOnly()] = (),
 ) -> int:
     """Explain why a command that uses TCP takes as long as it does, or explain a capture.
@@ -179,7 +179,7 @@ def explain(
             from tcplab import figures  # noqa: F401
 
     if capture is not None and json:
-        if evidence != Evidence(peer_capture=evidence.peer_capture) or figure:
+        if evidence != OfCapture(peer_capture=evidence.peer_capture) or figure:
             raise ValueError("--json: only --peer-capture and --rate-mbit can be given with it")
         print(from_capture(capture, evidence, rate_mbit).as_json())
         return 0
@@ -268,7 +268,7 @@ MOST_LISTED: Final = 20_000
 
 
 def _explain_capture(
-    capture: str, evidence: Evidence, rate_mbit: float | None, figure: str | None
+    capture: str, evidence: OfCapture, rate_mbit: float | None, figure: str | None
 ) -> int:
     """Print the verdict on a capture, the segments of one connection, or both; save the figure."""
     import numpy as np
@@ -278,7 +278,7 @@ def _explain_capture(
     segments = from_file(capture)
     tcp = segments[segments["protocol"] == TCP]
     numbers = np.unique(tcp["connection"]).tolist()
-    listed = len(tcp) <= MOST_LISTED or evidence != Evidence(peer_capture=evidence.peer_capture)
+    listed = len(tcp) <= MOST_LISTED or evidence != OfCapture(peer_capture=evidence.peer_capture)
     if evidence.connection is None and not figure and not (len(numbers) <= 1 and listed):
         _print(from_capture(capture, evidence, rate_mbit).report())
         which = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
@@ -296,21 +296,21 @@ def _explain_capture(
     return 0
 
 
-def from_capture(capture: str, evidence: Evidence, rate_mbit: float | None = None) -> Explanation:
+def from_capture(capture: str, evidence: OfCapture, rate_mbit: float | None = None) -> Explanation:
     """Return the verdict on a capture, for which no socket calls were recorded."""
     from tcplab.capture import open_capture
     from tcplab.explain.answer import explained
-    from tcplab.explain.recording import Recorded
+    from tcplab.explain.recording import CommandExchange
     from tcplab.programs import CallLog
 
     near = open_capture(capture)
     times = near.segments["time_ns"]
     span = (int(times.min()), int(times.max())) if len(times) else (0, 0)
     far = open_capture(evidence.peer_capture) if evidence.peer_capture else None
-    return explained(Recorded(CallLog(whole=True), None, near, far, span, rate_mbit))
+    return explained(CommandExchange(CallLog(whole=True), None, near, far, span, rate_mbit))
 
 
-def find(capture: str, evidence: Evidence, rate_mbit: float | None = None) -> Timeline:
+def find(capture: str, evidence: OfCapture, rate_mbit: float | None = None) -> Timeline:
     """Return the timeline of one sender in a capture."""
     from tcplab import timeline
     from tcplab.segments import from_file

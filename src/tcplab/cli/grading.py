@@ -379,18 +379,18 @@ def try_assignment(
     rows = [
         (
             result.name,
-            result.expected,
+            round(sum(result.expected.values()), 2),
             result.total,
             "yes" if result.as_expected else "NO",
-            " ".join(f"{name}={value}" for name, value in result.scores.items()),
+            " ".join(f"{question}={points}" for question, points in result.scores.items()),
         )
         for result in results
     ]
     print(Table.of(["attempt", "expected", "points", "as expected", "by question"], rows))
     for result in results:
-        for question, message in result.messages.items():
-            if not result.as_expected:
-                print(f"{result.name} {question}: {message}")
+        for question, expected in result.expected.items():
+            if result.scores[question] != expected:
+                print(f"{result.name} {question}: expected {expected}. {result.messages[question]}")
     print(f"\n{trial.full:g} points by the grader, {trial.all_points:g} in all")
     return 0 if all(result.as_expected for result in results) else 1
 

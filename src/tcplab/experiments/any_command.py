@@ -17,7 +17,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.experiments import Between, PythonOnly, Result, experiment, provenance
 from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.quantities import Variant, column, computed, derived
-from tcplab.explain import Explanation, Recorded, explained
+from tcplab.explain import CommandExchange, Explanation, explained
 from tcplab.explain.recording import record_in_lab
 from tcplab.explain.shares import requests
 from tcplab.lab import Lab
@@ -63,7 +63,7 @@ class Explained(Variant):
     """One run of a client and its server, with counts summed over all connections."""
 
     case: str = column("run")  #: the client's command, or what differs from other runs
-    evidence: Recorded  #: the calls and packets; of the captures, only the segments
+    evidence: CommandExchange  #: the calls and packets; of the captures, only the segments
 
     @cached_property
     def explanation(self) -> Explanation:

@@ -41,6 +41,7 @@ FORMER_NAMES: Final[dict[str, str]] = {
     "tcplab.experiments.sendfile.header:WithHeader": "tcplab.experiments.sendfile:WithHeader",
     "tcplab.experiments.sendfile:Transfer": "tcplab.experiments.sendfile:SentFile",
     "tcplab.programs:Call": "tcplab.programs:SocketCall",
+    "tcplab.explain:Recorded": "tcplab.explain:CommandExchange",
 }
 
 _KIND: Final = "$"  # key of an encoded object's kind, such as "tuple" or "module:Class"

@@ -17,11 +17,22 @@ from contextlib import nullcontext, suppress
 from tcplab.errors import LabError
 from tcplab.explain.answer import Explanation, explained
 from tcplab.explain.comments import with_reasons
-from tcplab.explain.recording import Recorded, record_in_lab
+from tcplab.explain.recording import CommandExchange, record_in_lab
 from tcplab.explain.verdict import Finding
 from tcplab.lab import Lab
 
-__all__ = ["Explanation", "Finding", "Recorded", "explain_command", "explained", "with_reasons"]
+__all__ = [
+    "CommandExchange",
+    "Explanation",
+    "Finding",
+    "explain_command",
+    "explained",
+    "with_reasons",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def explain_command(

@@ -12,8 +12,8 @@ from typing import Final
 
 from tcplab.explain.comments import commented, reasons_of_packets
 from tcplab.explain.joining import Conversation, conversations
-from tcplab.explain.ledger import Ledger
-from tcplab.explain.recording import LOOPBACK, Recorded
+from tcplab.explain.ledger import RunLedger
+from tcplab.explain.recording import LOOPBACK, CommandExchange
 from tcplab.explain.shares import requests, spans
 from tcplab.explain.verdict import RUN_SHARE, Finding, in_words, judged
 from tcplab.programs import CallLog
@@ -52,12 +52,12 @@ _UNSEEN: Final = {
 class Explanation:
     """The explanation of a command's waiting time, as far as TCP is concerned."""
 
-    recorded: Recorded  #: The calls and packets of the command
+    recorded: CommandExchange  #: The calls and packets of the command
     conversations: Sequence[Conversation]  #: The connections of the command, in order
     connections: int  #: Number of captured connections, some of which may not be explained
     findings: Sequence[Finding]  #: The causes of waiting. The first one is the verdict
     missing: Sequence[str] = field(default=())  #: Evidence that the recording lacks
-    ledger: Ledger | None = None  #: The time of the run, divided among all that the client did
+    ledger: RunLedger | None = None  #: The time of the run, divided among all that the client did
 
     @property
     def verdict(self) -> Finding | None:
@@ -321,7 +321,7 @@ class Explanation:
 
 
 @uncollected()
-def explained(recorded: Recorded) -> Explanation:
+def explained(recorded: CommandExchange) -> Explanation:
     """Join the calls and packets of a recording, and find the causes of its waits."""
     joined, connections, missing = conversations(recorded)
     causes, ledger = judged(joined, recorded)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tcplab.explain.recording import Recorded, known_command, quietly_stop, run_client
+from tcplab.explain.recording import CommandExchange, known_command, quietly_stop, run_client
 from tcplab.lab import Host, Loopback, has_net_raw, program_path
 from tcplab.lab.namespaces import read_file
 from tcplab.lab.scratch import temporary_folder
@@ -33,7 +33,7 @@ class _Machine(Loopback):
 
 def record_here(
     client: Sequence[str], interface: str | None = None, timeout_s: float = 60.0
-) -> Recorded:
+) -> CommandExchange:
     """Run a command on this machine, and record its calls and, if permitted, its packets."""
     with (
         temporary_folder() as name,
@@ -57,7 +57,9 @@ def record_here(
         capture = near.stop() if near is not None else None
         output = log.with_suffix(".out").read_text(errors="replace")
         overflows = (tcp_counters(host) - before)["ListenOverflows"]
-        return Recorded(read_calls(log), None, capture, None, span, None, notes, output, overflows)
+        return CommandExchange(
+            read_calls(log), None, capture, None, span, None, notes, output, overflows
+        )
 
 
 def right_to_capture() -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from tcplab.explain.recording import LOOPBACK, Recorded
+from tcplab.explain.recording import LOOPBACK, CommandExchange
 from tcplab.programs import Event, SocketCalls, SocketOptions
 from tcplab.programs.calls import HANDS_OVER, CallLog, End
 from tcplab.segments import FIN, RST, TCP, SegmentArray
@@ -133,7 +133,7 @@ def _way(side: str) -> int:
     return 0 if side == "client" else 1
 
 
-def conversations(recorded: Recorded) -> tuple[list[Conversation], int, list[str]]:
+def conversations(recorded: CommandExchange) -> tuple[list[Conversation], int, list[str]]:
     """Return the client's first connections in order, the number of all of them, and notes."""
     if recorded.near is None:
         return [], 0, []
@@ -188,7 +188,7 @@ def conversations(recorded: Recorded) -> tuple[list[Conversation], int, list[str
     return joined, len(first_rows), missing
 
 
-def _logged_until_ns(recorded: Recorded) -> int:
+def _logged_until_ns(recorded: CommandExchange) -> int:
     """Return when a recorder had logged as many calls as it can, or 1 << 63."""
     full = [log for log in (recorded.client, recorded.server) if log is not None and log.is_full]
     last_ns = ((socket.calls[-1].time_ns for socket in log.sockets if socket.calls) for log in full)
@@ -227,7 +227,7 @@ def _by_ends(segments: SegmentArray) -> Mapping[Ends, list[SegmentArray]]:
 
 
 def _explained(
-    recorded: Recorded, ends: Ends, rows: SegmentArray, peer: SegmentArray | None, turn: int
+    recorded: CommandExchange, ends: Ends, rows: SegmentArray, peer: SegmentArray | None, turn: int
 ) -> Conversation:
     client, server = ends
     is_local = client[0] == server[0] or server[0].startswith(LOOPBACK)
@@ -270,7 +270,7 @@ def _explained(
     return result
 
 
-def _is_tls(recorded: Recorded, rows: SegmentArray) -> bool:
+def _is_tls(recorded: CommandExchange, rows: SegmentArray) -> bool:
     """Return whether the first data is a TLS handshake record (RFC 8446, 5.1)."""
     data = rows[rows["payload_bytes"] > 0]
     table = getattr(recorded.near, "table", None)  # a shipped recording holds only segments

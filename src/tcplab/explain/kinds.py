@@ -12,7 +12,7 @@ from tcplab.explain.activity import Activities
 from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import Interval, merged
 from tcplab.explain.joining import Conversation, arrivals_at
-from tcplab.explain.recording import Recorded
+from tcplab.explain.recording import CommandExchange
 from tcplab.explain.shares import Division
 from tcplab.programs import SocketCalls
 from tcplab.programs.calls import HANDS_OVER
@@ -46,7 +46,7 @@ class Fact:
 # ---- resets --------------------------------------------------------------------------------------
 
 
-def resets(recorded: Recorded, conversations: Sequence[Conversation]) -> Iterator[Fact]:
+def resets(recorded: CommandExchange, conversations: Sequence[Conversation]) -> Iterator[Fact]:
     """Yield the resets (RST) of connections that the other side was still using."""
     found: dict[str, list[tuple[Conversation, str]]] = defaultdict(list)
     for conversation in conversations:
@@ -125,7 +125,7 @@ def _is_idle(conversation: Conversation, fin_ns: int) -> bool:
     return not len(data) or fin_ns - int(data[-1]) > 2 * max(conversation.rtt_ns, 10_000_000)
 
 
-def _retried(recorded: Recorded, conversation: Conversation) -> Iterator[Interval]:
+def _retried(recorded: CommandExchange, conversation: Conversation) -> Iterator[Interval]:
     """Yield the pause of a client after a reset, before it goes on."""
     client = conversation.sockets.get("client")
     if client is None or not client.calls:
@@ -174,7 +174,7 @@ def small_mss(conversations: Sequence[Conversation]) -> Iterator[Fact]:
 # ---- connections within a host -------------------------------------------------------------------
 
 
-def held_inside(recorded: Recorded, conversations: Sequence[Conversation]) -> Iterator[Fact]:
+def held_inside(recorded: CommandExchange, conversations: Sequence[Conversation]) -> Iterator[Fact]:
     """Yield Nagle × delayed ACK on a connection whose packets were not captured."""
     for whose, log in (("server", recorded.server), ("client", recorded.client)):
         if log is None:
@@ -227,7 +227,7 @@ def _held(socket: SocketCalls) -> Iterator[Interval]:
 
 def doings_of(
     side: str,
-    recorded: Recorded,
+    recorded: CommandExchange,
     conversations: Sequence[Conversation],
     divisions: Sequence[Division],
 ) -> str:

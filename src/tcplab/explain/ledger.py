@@ -13,7 +13,7 @@ from tcplab.explain.activity import Activities, What
 from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import Interval, merged, total_ms, within, without
 from tcplab.explain.joining import Conversation, arrivals_at
-from tcplab.explain.recording import LOOPBACK, Recorded
+from tcplab.explain.recording import LOOPBACK, CommandExchange
 from tcplab.explain.shares import ORDER, Division, moved
 from tcplab.programs.calls import Attempt
 from tcplab.segments import RST, SYN
@@ -48,7 +48,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class RunLedger:
     """The time of a run, divided among all that the client did."""
 
     run_ms: float
@@ -66,11 +66,11 @@ class Ledger:
 
 
 def make_ledger(
-    recorded: Recorded,
+    recorded: CommandExchange,
     conversations: Sequence[Conversation],
     divisions: Sequence[Division],
     titles: Mapping[str, str],
-) -> Ledger:
+) -> RunLedger:
     """Return the ledger of a run.
 
     Args:
@@ -94,10 +94,10 @@ def make_ledger(
         entries.append(Entry("rest", total_ms(rest), TITLES["rest"]))
     run_ms = sum(entry.ms for entry in entries)
     entries.sort(key=lambda entry: -entry.ms)
-    return Ledger(run_ms, [entry for entry in entries if entry.ms > 0], failures, by_calls)
+    return RunLedger(run_ms, [entry for entry in entries if entry.ms > 0], failures, by_calls)
 
 
-def _span(recorded: Recorded, conversations: Sequence[Conversation]) -> Interval:
+def _span(recorded: CommandExchange, conversations: Sequence[Conversation]) -> Interval:
     start_ns, end_ns = recorded.span_ns
     if used := recorded.client.used:  # without the start of the recorder itself
         start_ns, end_ns = used[0].time_ns, recorded.client.exited_ns or end_ns
@@ -152,7 +152,9 @@ def _title(kind: str, places: Sequence[str]) -> str:
 # ---- attempts that failed ------------------------------------------------------------------------
 
 
-def _failures(recorded: Recorded, activities: Activities) -> tuple[list[Failure], list[Interval]]:
+def _failures(
+    recorded: CommandExchange, activities: Activities
+) -> tuple[list[Failure], list[Interval]]:
     tried: dict[tuple[str, str, str], list[Interval]] = defaultdict(list)
     for interval, number in activities.pauses():
         attempt = recorded.client.failed[number]
@@ -164,7 +166,7 @@ def _failures(recorded: Recorded, activities: Activities) -> tuple[list[Failure]
     return failures, merged(interval for several in tried.values() for interval in several)
 
 
-def _why(recorded: Recorded, attempt: Attempt) -> tuple[str, str]:
+def _why(recorded: CommandExchange, attempt: Attempt) -> tuple[str, str]:
     """Return the kind of a failure, and the reason in words."""
     known = errno.errorcode.get(attempt.errno, "")
     if attempt.errno == errno.EINPROGRESS:
@@ -187,7 +189,7 @@ def _why(recorded: Recorded, attempt: Attempt) -> tuple[str, str]:
     return "no-answer", "no SYN left: no host answered for this address (EHOSTUNREACH)"
 
 
-def _packets(recorded: Recorded, attempt: Attempt) -> tuple[int, bool]:
+def _packets(recorded: CommandExchange, attempt: Attempt) -> tuple[int, bool]:
     """Return the number of SYNs of an attempt, and whether an RST answered."""
     assert recorded.near is not None
     rows = recorded.near.segments

@@ -40,8 +40,8 @@ _PLACES: Final = re.compile(r"\{(server|port)\}")
 
 
 @dataclass(slots=True)
-class Recorded:
-    """The recording of a client and, if there was one, of its server."""
+class CommandExchange:
+    """The exchange of a client command and, if there was one, of its server command."""
 
     client: CallLog  #: The client's calls
     server: CallLog | None  #: The server's calls, or None if the server was not started here
@@ -58,7 +58,7 @@ class Recorded:
 
 def record_in_lab(
     lab: Lab, client: Sequence[str], server: Sequence[str] | None, *, timeout_s: float = 60.0
-) -> Recorded:
+) -> CommandExchange:
     """Run a client and, if given, its server on the hosts of a laboratory, and record both.
 
     In the client's arguments, {server} and {port} become the server's address and the port on which
@@ -93,7 +93,9 @@ def record_in_lab(
         rate = lab.link.parameters["client->server"].get("rate_mbit") or math.inf
         grown = tcp_counters(lab.server) - before
     overflows = grown["ListenOverflows"]
-    return Recorded(logs[0], logs[1] or None, *captures, span, rate, notes, output, overflows)
+    return CommandExchange(
+        logs[0], logs[1] or None, *captures, span, rate, notes, output, overflows
+    )
 
 
 def quietly_stop(recording: Recording) -> None:

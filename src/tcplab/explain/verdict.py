@@ -12,9 +12,9 @@ from tcplab.explain import kinds
 from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import total_ms
 from tcplab.explain.joining import Conversation
-from tcplab.explain.ledger import Failure, Ledger, make_ledger
+from tcplab.explain.ledger import Failure, RunLedger, make_ledger
 from tcplab.explain.protocol_window import protocol_window
-from tcplab.explain.recording import LOOPBACK, Recorded
+from tcplab.explain.recording import LOOPBACK, CommandExchange
 from tcplab.explain.shares import (
     Division,
     Wait,
@@ -82,15 +82,15 @@ class Finding:
 
 
 def findings(
-    conversations: Sequence[Conversation], recorded: Recorded | None = None
+    conversations: Sequence[Conversation], recorded: CommandExchange | None = None
 ) -> list[Finding]:
     """Return the causes of waiting on all connections. The first one is the verdict."""
     return judged(conversations, recorded)[0]
 
 
 def judged(
-    conversations: Sequence[Conversation], recorded: Recorded | None = None
-) -> tuple[list[Finding], Ledger | None]:
+    conversations: Sequence[Conversation], recorded: CommandExchange | None = None
+) -> tuple[list[Finding], RunLedger | None]:
     """Return the causes of waiting, the verdict first, and the run's ledger, if it is known."""
     waited = behind_others([waits(conversation) for conversation in conversations])
     divisions = list(map(divided, conversations, waited))
@@ -116,7 +116,7 @@ def judged(
     return sorted(result, key=lambda finding: (_rank(finding), -finding.run_share)), ledger
 
 
-def _of_run(finding: Finding, cause: str, ledger: Ledger | None) -> Finding:
+def _of_run(finding: Finding, cause: str, ledger: RunLedger | None) -> Finding:
     """Return a finding with its share of the run. Without a ledger, all of the run was waiting."""
     if ledger is None or not ledger.run_ms:
         return replace(finding, run_ms=finding.ms, run_share=finding.share)
@@ -141,7 +141,7 @@ class _Judge:
         total: Mapping[str, float],
         waited: Sequence[Sequence[Wait]],
         divisions: Sequence[Division],
-        recorded: Recorded | None,
+        recorded: CommandExchange | None,
     ) -> None:
         self._conversations, self._total = conversations, total
         self._divisions, self._recorded = divisions, recorded
@@ -443,7 +443,7 @@ class _Judge:
 
     # ---- apart from the division of time ----
 
-    def failures(self, ledger: Ledger | None) -> list[Finding]:
+    def failures(self, ledger: RunLedger | None) -> list[Finding]:
         """Return a finding for a server that no connection ever reached."""
         if ledger is not None and ledger.failures and not self._conversations:
             tried = "; ".join(map(in_words, ledger.failures[:3]))
@@ -465,7 +465,7 @@ class _Judge:
                 return [Finding("not-connected", kind, share, 0.0, title, text, fix, 0.0, share)]
         return []
 
-    def outside(self, ledger: Ledger) -> list[Finding]:
+    def outside(self, ledger: RunLedger) -> list[Finding]:
         """Return a finding for each part of the run in which the client did not wait for TCP."""
         result = []
         for entry in ledger.entries:
@@ -478,7 +478,7 @@ class _Judge:
         return result
 
     @staticmethod
-    def _connecting(ledger: Ledger, ms: float, share: float) -> Finding:
+    def _connecting(ledger: RunLedger, ms: float, share: float) -> Finding:
         worst = max(ledger.failures, key=lambda failure: failure.ms)
         texts = CAUSES.get(worst.why, {"title": "attempts to connect that failed", "fix": ""})
         title, fix = texts["title"], texts["fix"]
@@ -488,7 +488,7 @@ class _Judge:
         kind: Kind = "fault" if grave else "none"
         return Finding("connecting", kind, 0.0, 0.0, title, evidence, fix, ms, share)
 
-    def facts(self, ledger: Ledger | None) -> list[Finding]:
+    def facts(self, ledger: RunLedger | None) -> list[Finding]:
         """Return the faults that the division of time does not show."""
         facts = [*kinds.small_mss(self._conversations)]
         if self._recorded is not None:

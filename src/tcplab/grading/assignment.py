@@ -133,19 +133,19 @@ class Task:
 
     def __init__(self, path: Path, assignment: str) -> None:
         self.assignment = assignment
-        self._module = load_module(path, f"tcplab_task_{assignment}")
+        self.module = load_module(path, f"tcplab_task_{assignment}")
         for part in ("ANSWERS", "FILES", "numbers"):
-            if not hasattr(self._module, part):
+            if not hasattr(self.module, part):
                 raise ParameterError(f"{path} has no {part}: see docs/new-assignment.md")
-        self.answers: Mapping[str, Sequence[str]] = self._module.ANSWERS
-        self.files: Sequence[str] = self._module.FILES
+        self.answers: Mapping[str, Sequence[str]] = self.module.ANSWERS
+        self.files: Sequence[str] = self.module.FILES
         #: names of the numbers that `tcplab draw` also writes into the C files
-        self.in_programs: Sequence[str] = getattr(self._module, "IN_PROGRAMS", ())
+        self.in_programs: Sequence[str] = getattr(self.module, "IN_PROGRAMS", ())
         self._course = Course.read(path.parent)
 
     def numbers(self, student: str) -> dict[str, Any]:
         """Return the numbers of a student."""
-        numbers: dict[str, Any] = self._module.numbers(
+        numbers: dict[str, Any] = self.module.numbers(
             Numbers(self.assignment, student, self._course)
         )
         return numbers
@@ -157,7 +157,7 @@ class Task:
     def public_check(self, question: str) -> Callable[[Submission], Verdict] | None:
         """Return the public check of a question, or None if it has none."""
         check: Callable[[Submission], Verdict] | None = getattr(
-            self._module, f"check_{question}", None
+            self.module, f"check_{question}", None
         )
         return check
 

@@ -72,7 +72,7 @@ class Judge:
         self.name = source.name
         self.task = Task(source / "task.py", self.name)
         self._source = source
-        self._module = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{self.name}")
+        self.module = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{self.name}")
         self._unsafe = unsafe
         self._limits = limits
 
@@ -141,7 +141,7 @@ class Judge:
 
         `failure` is why the notebook's variables are unknown, or empty.
         """
-        ask: Callable[[Submission], Verdict] | None = getattr(self._module, question, None)
+        ask: Callable[[Submission], Verdict] | None = getattr(self.module, question, None)
         if ask is None:
             return Verdict(None, f"hidden/judge.py has no function {question}; a person decides.")
         if submission.is_late:

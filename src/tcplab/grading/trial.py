@@ -1,14 +1,12 @@
 """Test an assignment before learners do, by grading its solution, mutants and untouched exercise.
 
-`hidden/mutants.py` of an assignment contains wrong solutions with the scores that they must get::
+`hidden/mutants.py` of an assignment contains wrong solutions with the points that they must lose::
 
     from tcplab.grading.trial import Mutant
     MUTANTS = {
-        "forgets-the-round-trip": Mutant(16.5, answers={"q1-answer": "q1_ms = 40"}),
-        "nodelay-only": Mutant(15.5, files={"records.c": [("old text", "new text")]}),
+        "forgets-the-round-trip": Mutant(loses={"q1": 0.5}, answers={"q1-answer": "q1_ms = 40"}),
+        "nodelay-only": Mutant(loses={"q2": 3}, files={"records.c": [("old text", "new text")]}),
     }
-
-Scores are those of the automatic grader, without points that a person gives.
 """
 
 from __future__ import annotations
@@ -31,7 +29,8 @@ from tcplab.grading.staging import Expected, stage
 class Mutant:
     """A wrong solution, which is the reference with some cells and files changed."""
 
-    score: float  #: points that it must get
+    #: points that it must lose, by question
+    loses: Mapping[str, float] = field(default_factory=dict)
     #: new sources of answer cells, by the cell's id
     answers: Mapping[str, str] = field(default_factory=dict)
     #: lines to add after those of the reference in an answer cell, by the cell's id
@@ -47,7 +46,7 @@ class Tried:
     """The result of judging one solution."""
 
     name: str  #: "reference", "untouched" or the name of the mutant
-    expected: float  #: points that are expected
+    expected: Mapping[str, float]  #: expected score of each question
     scores: Mapping[str, float | None]  #: score of each question, or None if not judged
     messages: Mapping[str, str]  #: the judge's message on each question
     flags: Sequence[str]  #: notes for a person; an honest solution must have none
@@ -58,7 +57,7 @@ class Tried:
 
     @property
     def as_expected(self) -> bool:
-        return self.total == self.expected and None not in self.scores.values()
+        return self.scores == self.expected
 
 
 class Trial:
@@ -76,6 +75,7 @@ class Trial:
             )
         self._notebook = nbformat.read(path, as_version=4)
         self._judge = Judge(source)
+        self.task, self.judges = self._judge.task, self._judge.module
         tests, self._cells = parts_of(self._notebook)
         self.points = {name: float(cell.metadata.nbgrader.points) for name, cell in tests.items()}
         self.mutants: Mapping[str, Mutant] = {}
@@ -93,6 +93,22 @@ class Trial:
         cells = self._notebook.cells
         return sum(float(cell.metadata.get("nbgrader", {}).get("points", 0)) for cell in cells)
 
+    @property
+    def written(self) -> list[str]:
+        """The ids of the written answers, which a person marks."""
+        marks = [cell.metadata.get("nbgrader", {}) for cell in self._notebook.cells]
+        return [mark["grade_id"] for mark in marks if mark.get("task")]
+
+    @property
+    def solution(self) -> list[tuple[str, str]]:
+        """The ids and sources of the solution's cells, in order."""
+        marks = [(cell.metadata.get("nbgrader", {}), cell) for cell in self._notebook.cells]
+        return [
+            (mark["grade_id"], cell.source)
+            for mark, cell in marks
+            if cell.cell_type == "code" and mark.get("solution")
+        ]
+
     def names(self) -> list[str]:
         """Return the names of everything that can be tested."""
         return ["reference", "untouched", *self.mutants]
@@ -101,19 +117,20 @@ class Trial:
         """Grade one of names() as this student's submission, by default for all questions."""
         if name not in self.names():
             raise ParameterError(f"{name!r} is not one of {', '.join(self.names())}")
-        mutant = self.mutants.get(name, Mutant(0.0 if name == "untouched" else self.full))
+        mutant = self.mutants.get(name, Mutant(self.points if name == "untouched" else {}))
         cells = self._changed_cells(name, mutant)
         with tempfile.TemporaryDirectory(prefix="tcplab-trial-") as directory:
             Path(directory).chmod(0o755)
             folder = Path(directory) / "given"
             self._lay_out(folder, name, mutant)
-            wanted = [
-                question for question in self.points if not questions or question in questions
-            ]
+            wanted = questions or list(self.points)
             ran, verdicts = self._judge.judge(student, cells, wanted, folder)
         return Tried(
             name,
-            mutant.score,
+            {
+                question: round(self.points[question] - mutant.loses.get(question, 0), 2)
+                for question in wanted
+            },
             {question: score(verdicts[question], self.points[question]) for question in wanted},
             {question: verdicts[question].message for question in wanted},
             ran.flags,

@@ -108,6 +108,11 @@ __all__ = [
     "summary",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _BATCH: Final = 16_384  # packets that are decoded together, to limit the memory that these need
 _IPV4_ADDRESSES: Final = 26  # their offset in an Ethernet frame
 

@@ -37,3 +37,7 @@ __all__ = [
     "Write",
     "explain",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from tcplab.programs import Event, SocketOptions, TcpInfo
 from tcplab.segments import FIN, SYN, TCP, SegmentArray
 from tcplab.timeline.clocks import on_one_clock, straightened
 from tcplab.timeline.copies import without_copies
-from tcplab.timeline.record import Record
 
 #: Events in a log with which the application hands bytes to TCP.
 WRITES: Final = ("write", "more")
@@ -39,6 +38,49 @@ _NO_THRESHOLD: Final = 0x7FFFFFFF
 
 #: Bytes that the TCP timestamps option takes from each segment's payload.
 _TIMESTAMPS_BYTES: Final = 12
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeData(Generic[R]):
+    """Everything that both programs reported and logged, and that both hosts captured."""
+
+    #: The report of the programs, or None.
+    result: R
+    #: Calls of the sender's application (see programs.read_log). "write" and "more" (a write with
+    #: MSG_MORE) have the time at which the call began. "wrote" (optional, with the bytes that TCP
+    #: took), "read", "acknowledged" and a client's "reply" have the time at which the call ended,
+    #: and "cork", "uncork" and "nodelay" may have either. None means that there is no log, in which
+    #: case only full segments and retransmissions can be explained.
+    log: Sequence[Event] | None = None
+    #: The capture on the sender's interface, or None if none was made (on plain loopback).
+    segments: SegmentArray | None = None
+    #: Calls of the peer's application, or None.
+    peer_log: Sequence[Event] | None = None
+    #: The capture on the peer's interface, on the same clock, or None. It shows the delay of each
+    #: ACK and the queueing on the link.
+    peer_segments: SegmentArray | None = None
+    #: Number of packets that the recorders dropped, or None if nothing was recorded.
+    drops: int | None = None
+    #: Options of the sender's socket, with its ports, TCP_NODELAY and SO_SNDBUF, or None.
+    options: SocketOptions | None = None
+    #: TCP_INFO of the sender at the end, or None.
+    tcp_info: TcpInfo | None = None
+    #: Samples of the sender's TCP_INFO, each with the key "time_ns" (CLOCK_REALTIME).
+    samples: Sequence[Mapping[str, Any]] = ()
+    #: Rate of the link in 10^6 bit/s, infinite if it has no limit, or None if it is unknown.
+    rate_mbit: float | None = None
+    #: TCP_NODELAY at the start, or None to use the value in the options, if there are any.
+    nodelay: bool | None = None
+
+    @property
+    def captured(self) -> SegmentArray:
+        """The segments on the sender's interface. Raises ValueError if there is no capture."""
+        if self.segments is None:
+            raise ValueError("no segments were recorded on plain loopback; measure in a Lab")
+        return self.segments
 
 
 @dataclass(slots=True)
@@ -74,7 +116,7 @@ class Packet:
 class Evidence:
     """Everything known about one connection, from the point of view of one sender."""
 
-    exchange: Record[Any]  #: The recordings themselves
+    exchange: ExchangeData[Any]  #: The recordings themselves
     connection: str  #: Addresses of both ends, the sender first
     log: Sequence[Event] | None  #: The sender's events, or None if there is no log
     out: Sequence[Packet]  #: Segments that left the sender, as captured there, in order of time
@@ -107,7 +149,7 @@ class Evidence:
         return options is not None and options.congestion == "reno"
 
 
-def gather(exchange: Record[Any], connection: int | None, sender: str | None) -> Evidence:
+def gather(exchange: ExchangeData[Any], connection: int | None, sender: str | None) -> Evidence:
     """Choose the connection and its sender, check the recordings, and return the evidence."""
     segments, options = exchange.captured, exchange.options
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
@@ -335,7 +377,7 @@ _M = TypeVar("_M", Event, Packet)
 
 
 def _check_clocks(
-    exchange: Record[Any], packets: Iterable[Packet], peer_packets: Iterable[Packet]
+    exchange: ExchangeData[Any], packets: Iterable[Packet], peer_packets: Iterable[Packet]
 ) -> None:
     for name, events in (("log", exchange.log), ("peer_log", exchange.peer_log)):
         if events is not None and not events:

@@ -1,4 +1,4 @@
-"""Combine the recording of a conversation with the explanation of its sender."""
+"""Record a conversation between two programs, and explain what its sender did."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 from tcplab.segments.left_out import opaque
 from tcplab.timeline.acks import add_arrivals, explain_acks
-from tcplab.timeline.evidence import Evidence, gather
+from tcplab.timeline.evidence import Evidence, ExchangeData, R, gather
 from tcplab.timeline.parts import Mark
-from tcplab.timeline.record import R, Record
 from tcplab.timeline.replay import NO_LOG, Replay
 from tcplab.timeline.rules import NO_OPTIONS
 from tcplab.timeline.timeline import Timeline
@@ -17,8 +16,8 @@ from tcplab.timeline.wire_queue import wire_queue
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange(Record[R]):
-    """The recording of one conversation, which can be explained."""
+class Exchange(ExchangeData[R]):
+    """Everything recorded of one conversation, which can be explained."""
 
     def timeline(self) -> Timeline:
         """Explain the segments of the sender; see :func:`explain`."""
@@ -26,7 +25,7 @@ class Exchange(Record[R]):
 
 
 def explain(
-    exchange: Record[Any], *, connection: int | None = None, sender: str | None = None
+    exchange: ExchangeData[Any], *, connection: int | None = None, sender: str | None = None
 ) -> Timeline:
     """Explain why each data segment of one sender left when it did.
 

@@ -11,13 +11,13 @@ from tcplab.models.bursts import TSO_WIN_DIVISOR
 from tcplab.programs import Event
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.parts import count_bytes
-from tcplab.timeline.rules import Sender, Why
+from tcplab.timeline.rules import SenderState, Why
 
 #: Samples that are further apart than this do not bound the congestion window in between.
 _DENSE_NS: Final = 50_000_000
 
 
-class Moment(NamedTuple):
+class ReplayEvent(NamedTuple):
     """The moment of a call of the application, or of a segment that arrived or left."""
 
     time_ns: int
@@ -32,24 +32,24 @@ class Observations:
     all bytes that left before the loss was noticed are acknowledged (`recovery_end`).
     """
 
-    def __init__(self, evidence: Evidence, sender: Sender) -> None:
+    def __init__(self, evidence: Evidence, sender: SenderState) -> None:
         self._e = evidence
         self._sender = sender
         self._app: Sequence[Event] = evidence.log or ()
         self._next = 0  # index of the next call in the log
         self._newly_acked: dict[int, int] = {}
-        self.last_ack: Moment | None = None
+        self.last_ack: ReplayEvent | None = None
         self.last_news_ns = 0
         self.recovery_end = 0
 
     # ---- the application's calls ----
 
-    def called(self, moment: Moment) -> Event:
+    def called(self, moment: ReplayEvent) -> Event:
         """Advance to this call, and return its event."""
         self._next = moment.number + 1
         return self._app[moment.number]
 
-    def name_of(self, moment: Moment) -> str:
+    def name_of(self, moment: ReplayEvent) -> str:
         """Return the name of the call at this moment."""
         return self._app[moment.number].name
 
@@ -57,7 +57,7 @@ class Observations:
     def following(self) -> Event | None:
         return self._app[self._next] if self._next < len(self._app) else None
 
-    def in_call(self, moment: Moment) -> bool:
+    def in_call(self, moment: ReplayEvent) -> bool:
         """Return whether the log shows that a write was in progress at this moment."""
         if self._next == 0 or self._app[self._next - 1].name not in WRITES:
             return False
@@ -68,10 +68,10 @@ class Observations:
 
     # ---- the peer ----
 
-    def acknowledged(self, moment: Moment, packet: Packet) -> None:
+    def acknowledged(self, moment: ReplayEvent, packet: Packet) -> None:
         """Record a segment from the peer.
 
-        Call this before :meth:`Sender.acknowledged`, which changes the state that is compared here.
+        Call this before :meth:`SenderState.acknowledged`, which changes the state compared here.
         """
         self.last_ack = moment
         newly = max(packet.ack - self._sender.una, 0)
@@ -80,16 +80,16 @@ class Observations:
             self.last_news_ns = moment.time_ns
 
     @property
-    def last_call(self) -> Moment:
-        return Moment(self._app[self._next - 1].time_ns, "app", self._next - 1)
+    def last_call(self) -> ReplayEvent:
+        return ReplayEvent(self._app[self._next - 1].time_ns, "app", self._next - 1)
 
-    def previous(self) -> Moment:
+    def previous(self) -> ReplayEvent:
         """Return the last call or the last ACK, whichever is more recent."""
         call = self.last_call
         ack = self.last_ack
         return ack if ack is not None and ack.time_ns > call.time_ns else call
 
-    def by_ack(self, ack: Moment, packet: Packet) -> Why:
+    def by_ack(self, ack: ReplayEvent, packet: Packet) -> Why:
         """Return the reason for the departure of a segment that an ACK released."""
         if newly := self._newly_acked[ack.number]:
             what = f"the ACK of {count_bytes(newly)}"
@@ -120,7 +120,7 @@ class Observations:
             " returned?), or the state of the interface's own queue",
         )
 
-    def blocked_call(self, moment: Moment, in_flight_bytes: int) -> Why:
+    def blocked_call(self, moment: ReplayEvent, in_flight_bytes: int) -> Why:
         """Return the reason for a wait, which is a full send buffer or what mystery() returns.
 
         `in_flight_bytes` is the number of unacknowledged bytes at the start of the wait, or 0 if

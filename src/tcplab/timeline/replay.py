@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 from tcplab.models import Reason
 from tcplab.models.kernel import RTO_MIN_MS
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
-from tcplab.timeline.observations import Moment, Observations
+from tcplab.timeline.observations import Observations, ReplayEvent
 from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write, count_bytes
-from tcplab.timeline.rules import Sender, Why
+from tcplab.timeline.rules import SenderState, Why
 
 OVERTAKEN: Final = "when it left: it was overtaken before it was captured"
 NO_LOG: Final = "the application's log: when were these bytes written?"
@@ -54,9 +54,9 @@ Verdict: TypeAlias = tuple[Why, Hold | None, int | None]
 
 @dataclass(slots=True)
 class _Open:
-    since: Moment  #: The event that started the hold
+    since: ReplayEvent  #: The event that started the hold
     why: Why  #: The reason as known so far
-    released_at: Moment | None = None  #: The event that removed the obstacle, or None
+    released_at: ReplayEvent | None = None  #: The event that removed the obstacle, or None
     mystery: bool = False  #: True if no recorded event explains the start of the hold
     in_call: bool = False  #: True if the application's write had not returned
 
@@ -65,7 +65,7 @@ class _Open:
 class _Free:
     """The state of the connection when the queue became free to leave."""
 
-    since: Moment  #: The event that freed the queue
+    since: ReplayEvent  #: The event that freed the queue
     segments: int  #: Segments in flight
     room_bytes: int  #: Bytes of room in the peer's window
     #: Bytes in flight, or 0 if the congestion window may have held the queue
@@ -82,7 +82,7 @@ class Replay:
 
     def __init__(self, evidence: Evidence) -> None:
         self._e = evidence
-        self.sender = Sender(evidence)
+        self.sender = SenderState(evidence)
         self._seen = Observations(evidence, self.sender)
         self._rtt_ns = evidence.rtt_ns or 0
         self._open: _Open | None = None
@@ -123,14 +123,14 @@ class Replay:
         self._end()
         return self
 
-    def _events(self) -> Iterator[Moment]:
+    def _events(self) -> Iterator[ReplayEvent]:
         # If times are equal, calls come first, because a write is logged before it is made. Packets
         # follow in the order of the capture.
         log = self._e.log or ()
-        moments = [(e.time_ns, -1, Moment(e.time_ns, "app", i)) for i, e in enumerate(log)]
+        moments = [(e.time_ns, -1, ReplayEvent(e.time_ns, "app", i)) for i, e in enumerate(log)]
         for kind, packets in (("in", self._e.into), ("out", self._e.out)):
             moments += [
-                (p.time_ns, p.index, Moment(p.time_ns, kind, i)) for i, p in enumerate(packets)
+                (p.time_ns, p.index, ReplayEvent(p.time_ns, kind, i)) for i, p in enumerate(packets)
             ]
         return (moment for _time_ns, _index, moment in sorted(moments))
 
@@ -142,7 +142,7 @@ class Replay:
 
     # ---- the queue ----
 
-    def _judge(self, moment: Moment) -> None:
+    def _judge(self, moment: ReplayEvent) -> None:
         """Find the obstacle after an event, and open or close a hold accordingly."""
         if self.sender.queued <= 0:
             self._close(moment.time_ns)
@@ -164,7 +164,7 @@ class Replay:
         self._close(moment.time_ns)
         self._open = _Open(moment, why)
 
-    def _let_go(self, moment: Moment) -> None:
+    def _let_go(self, moment: ReplayEvent) -> None:
         opened = self._open
         if opened and opened.released_at is None and not opened.mystery:
             # A deferred burst waits for an ACK, whatever the application does in the meantime.
@@ -177,7 +177,7 @@ class Replay:
                 moment, cwnd.in_flight, self.sender.room, surely_bytes, self.sender.too_short()
             )
 
-    def _watch_timer(self, moment: Moment) -> None:
+    def _watch_timer(self, moment: ReplayEvent) -> None:
         if self.sender.unacked > 0:
             self._quiet_since = None
         elif self._quiet_since is None or moment.kind == "in":
@@ -214,7 +214,7 @@ class Replay:
 
     # ---- the application ----
 
-    def _application(self, moment: Moment) -> None:
+    def _application(self, moment: ReplayEvent) -> None:
         event = self._seen.called(moment)
         if event.name == "wrote":
             self._accepted(event.bytes)
@@ -237,7 +237,7 @@ class Replay:
         since, deferred = self._free.since, self._free.deferred
         self._open = _Open(since, deferred or self._seen.mystery(), mystery=deferred is None)
 
-    def _write(self, moment: Moment, size: int, *, more: bool) -> None:
+    def _write(self, moment: ReplayEvent, size: int, *, more: bool) -> None:
         if self._message_over:
             self._message, self._in_message, self._message_over = self._message + 1, 0, False
         self._in_message += 1
@@ -285,7 +285,7 @@ class Replay:
 
     # ---- the peer ----
 
-    def _arrival(self, moment: Moment, packet: Packet) -> None:
+    def _arrival(self, moment: ReplayEvent, packet: Packet) -> None:
         if not packet.has_ack:
             return
         if packet.sack_blocks and packet.ack - self.sender.nxt in (0, 1):
@@ -331,7 +331,7 @@ class Replay:
 
     # ---- segments ----
 
-    def _departure(self, moment: Moment, packet: Packet) -> None:
+    def _departure(self, moment: ReplayEvent, packet: Packet) -> None:
         if not packet.payload_bytes:  # a SYN has some with TCP Fast Open (RFC 7413)
             return
         if packet.offset > self.sender.nxt:
@@ -399,7 +399,7 @@ class Replay:
         # A segment of a huge write has had thousands of holds before it.
         return [hold for hold in islice(late, _MOST_HOLDS) if hold.reason not in excluded][::-1]
 
-    def _retransmission(self, moment: Moment, packet: Packet) -> None:
+    def _retransmission(self, moment: ReplayEvent, packet: Packet) -> None:
         first_ns = self._first_left(packet)
         if packet.end <= self.sender.una or self._passed(packet) is not None:
             self._append(packet, self._why_needless(packet), [], None)
@@ -489,7 +489,7 @@ class Replay:
 
     # ---- why a segment left ----
 
-    def _verdict(self, moment: Moment, packet: Packet) -> Verdict:
+    def _verdict(self, moment: ReplayEvent, packet: Packet) -> Verdict:
         if self._e.log is None:
             return self._without_log(moment, packet)
         if self._open is None:
@@ -498,7 +498,7 @@ class Replay:
             return self._released(moment, packet)
         return self._left_while_blocked(moment, packet)
 
-    def _without_log(self, moment: Moment, packet: Packet) -> Verdict:
+    def _without_log(self, moment: ReplayEvent, packet: Packet) -> Verdict:
         """Return the verdict on a segment if there is no log. Only full ones can be explained."""
         if not self.sender.is_full(packet):
             return Why(Reason.UNKNOWN, "", NO_LOG), None, None
@@ -510,14 +510,14 @@ class Replay:
             caveat = "which only a log can explain"
         return replace(why, evidence=f"{why.evidence}, {caveat}"), None, None
 
-    def _window_opened(self, moment: Moment, packet: Packet) -> Moment | None:
+    def _window_opened(self, moment: ReplayEvent, packet: Packet) -> ReplayEvent | None:
         """Return the ACK just before a segment if only this ACK made room for it, or None."""
         ack = self._seen.last_ack
         if ack is None or moment.time_ns - ack.time_ns > 2 * CLOSE_NS:
             return None
         return ack if packet.offset + packet.payload_bytes > self.sender.window_end_before else None
 
-    def _not_held(self, moment: Moment, packet: Packet) -> Verdict:
+    def _not_held(self, moment: ReplayEvent, packet: Packet) -> Verdict:
         since = self._free.since if self._free else moment
         if (why := self._still_kept(since, moment)) is not None:
             self._open = _Open(since, why, in_call=self._seen.in_call(moment))
@@ -531,14 +531,14 @@ class Replay:
             return self._chain
         return self.sender.why_at_once(packet), None, None
 
-    def _after_hold(self, moment: Moment, packet: Packet) -> Verdict:
+    def _after_hold(self, moment: ReplayEvent, packet: Packet) -> Verdict:
         hold, ack = self._close(moment.time_ns), self._seen.last_ack
         by_window = hold is not None and hold.reason in _ENDED_BY_ACK
         if by_window and ack is not None and moment.time_ns - ack.time_ns < CLOSE_NS:
             return self._seen.by_ack(ack, packet), hold, ack.number
         return self.sender.why_at_once(packet), hold, None
 
-    def _still_kept(self, since: Moment, moment: Moment) -> Why | None:
+    def _still_kept(self, since: ReplayEvent, moment: ReplayEvent) -> Why | None:
         """Return why a segment left later than it could, or None if nothing shows that it did."""
         late_ns = moment.time_ns - since.time_ns
         if late_ns <= RACE_NS:
@@ -556,12 +556,12 @@ class Replay:
         limit_ns = LATE_NS if since.kind == "in" else CALL_NS
         return None if why.reason is Reason.UNKNOWN and late_ns <= limit_ns else why
 
-    def _deferred_until_ack(self, since: Moment) -> Why | None:
+    def _deferred_until_ack(self, since: ReplayEvent) -> Why | None:
         ack = self._seen.last_ack
         came = ack is not None and ack.time_ns > since.time_ns
         return self._free.deferred if self._free is not None and came else None
 
-    def _race(self, moment: Moment) -> bool:
+    def _race(self, moment: ReplayEvent) -> bool:
         """Return whether the ACK captured just before the hold was processed only after its start.
 
         If so, attribute the hold to the obstacle that the ACK removed.
@@ -580,7 +580,7 @@ class Replay:
             opened.why, opened.released_at = why, ack
         return why is not None
 
-    def _released(self, moment: Moment, packet: Packet) -> Verdict:
+    def _released(self, moment: ReplayEvent, packet: Packet) -> Verdict:
         assert self._open is not None
         release = self._cause(self._open.released_at or moment, packet)
         held_for = self._open.why.reason
@@ -595,7 +595,7 @@ class Replay:
             return self._seen.by_ack(release, packet), hold, release.number
         return self._by_call(release, held_for, packet), hold, None
 
-    def _by_call(self, release: Moment, held_for: Reason, packet: Packet) -> Why:
+    def _by_call(self, release: ReplayEvent, held_for: Reason, packet: Packet) -> Why:
         name = self._seen.name_of(release)
         if name == "uncork":
             return Why(Reason.UNCORKED, "the cork was pulled")
@@ -607,7 +607,7 @@ class Replay:
             return Why(Reason.SENT_AT_ONCE, "the last write came without MSG_MORE")
         return self.sender.why_at_once(packet)
 
-    def _cause(self, release: Moment, packet: Packet) -> Moment:
+    def _cause(self, release: ReplayEvent, packet: Packet) -> ReplayEvent:
         """Return `release`, or a later ACK if a packet has no bytes of the write at `release`."""
         ack = self._seen.last_ack
         if release.kind == "app" and ack is not None and ack.time_ns >= release.time_ns:
@@ -616,7 +616,7 @@ class Replay:
                 return ack
         return release
 
-    def _left_while_blocked(self, moment: Moment, packet: Packet) -> Verdict:
+    def _left_while_blocked(self, moment: ReplayEvent, packet: Packet) -> Verdict:
         assert self._open is not None
         opened = self._open
         why = (
@@ -640,7 +640,7 @@ class Replay:
         missing = opened.why.missing or "what let it go: neither a call nor an ACK was recorded"
         return Why(Reason.UNKNOWN, "", missing), self._close(moment.time_ns), None
 
-    def _by_option(self, moment: Moment) -> Why | None:
+    def _by_option(self, moment: ReplayEvent) -> Why | None:
         """Return the reason if an option that releases the segment is logged just after it left."""
         assert self._open is not None
         following, held_for = self._seen.following, self._open.why.reason
@@ -656,11 +656,11 @@ class Replay:
             return Why(Reason.NODELAY_SET, "TCP_NODELAY was set")
         return None
 
-    def _timer_due(self, moment: Moment) -> bool:
+    def _timer_due(self, moment: ReplayEvent) -> bool:
         since = self._quiet_since
         return since is not None and moment.time_ns - since >= CORK_TIMER_NS
 
-    def _by_timer(self, moment: Moment) -> Why | None:
+    def _by_timer(self, moment: ReplayEvent) -> Why | None:
         """Return the reason if the probe timer, which runs with nothing in flight, has fired."""
         assert self._open is not None
         if self._quiet_since is None or not self._timer_due(moment):
@@ -683,7 +683,7 @@ class Replay:
             return Why(Reason.SHUTDOWN, "the connection was closed: a FIN does not wait")
         return None
 
-    def _by_probe(self, moment: Moment) -> Why | None:
+    def _by_probe(self, moment: ReplayEvent) -> Why | None:
         """Return the reason if this is a tail loss probe (RFC 8985, 7), sent for lack of an ACK."""
         if self.sender.unacked <= 0 or self._last_sent_ns is None:
             return None

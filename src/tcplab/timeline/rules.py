@@ -39,7 +39,7 @@ def _full(payload_bytes: int, room_bytes: int | None, tail_bytes: int) -> Why:
     return Why(Reason.FULL_SIZED, f"{payload_bytes} bytes are {full}")
 
 
-class Sender:
+class SenderState:
     """The sending half of a connection, with offsets from the first byte of data.
 
     Attributes:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.timeline.made_up import ack, capture, data, explain_evidence, handshake, ns, row
 
 from tcplab.explain.joining import Conversation, _explained, _given_up_ns, _is_spare
-from tcplab.explain.recording import Recorded
+from tcplab.explain.recording import CommandExchange
 from tcplab.explain.verdict import findings
 from tcplab.programs import Event, SocketCalls
 from tcplab.programs.calls import CallLog, SocketCall
@@ -91,7 +91,7 @@ def test_a_client_that_polls_waits_for_a_silent_server(
 
 def test_a_client_that_ends_without_a_call_waits_until_its_fin() -> None:
     asking = CallLog([socket((0, "write"), (1, "read"))])
-    recorded = Recorded(asking, None, None, None, (ns(0), ns(2500)))
+    recorded = CommandExchange(asking, None, None, None, (ns(0), ns(2500)))
     for is_client, until_ms in ((True, 900), (False, 2500)):
         fin = row(900, is_client, flags=ACK | FIN)
         rows = capture([*handshake(), data(0, 0, 3), ack(1, 3, payload_bytes=2), fin])

@@ -11,7 +11,7 @@ from tests.support import forge
 from tests.support.forge import Frame, Talk
 
 from tcplab.cli import main
-from tcplab.cli.explain import Evidence, from_capture
+from tcplab.cli.explain import OfCapture, from_capture
 from tcplab.explain import Explanation
 from tcplab.explain.comments import commented
 from tcplab.segments.pcap import blocks, packets_in
@@ -21,7 +21,7 @@ SCALED = [("MSS", 1460), ("WScale", 7)]
 
 
 def verdict_on(talk: Talk, folder: Path) -> Explanation:
-    return from_capture(str(talk.save(folder / "x.pcapng")), Evidence())
+    return from_capture(str(talk.save(folder / "x.pcapng")), OfCapture())
 
 
 def small_segments(talk: Talk, count: int, ack_after_ms: int) -> Talk:
@@ -144,14 +144,14 @@ def test_every_packet_of_a_long_capture_is_judged_up_to_the_limit(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packets = make_capture(tmp_path / "x.pcap", KINDS[kind](40_000))
-    explanation = from_capture(str(tmp_path / "x.pcap"), Evidence())
+    explanation = from_capture(str(tmp_path / "x.pcap"), OfCapture())
     assert sum(len(one.rows) for one in explanation.conversations) == packets > 30_000
     assert explanation.coverage == "", explanation.report()
     causes = {finding.cause for finding in explanation.findings}
     assert ("loss" in causes) is ("losses" in kind)
     assert ("nagle-delayed-ack" in causes) is ("200" in kind)
     monkeypatch.setattr("tcplab.explain.joining.MOST_PACKETS", packets // 2)
-    shorter = from_capture(str(tmp_path / "x.pcap"), Evidence())
+    shorter = from_capture(str(tmp_path / "x.pcap"), OfCapture())
     assert f" of {packets:,} packets (" in shorter.report().partition("\n")[0]
 
 
@@ -273,7 +273,7 @@ def test_clocks_of_two_hosts_may_differ(offset_ms: int, tmp_path: Path) -> None:
                 talk.segment(side, flags, numbers[0], max(numbers[1], side), size, step_ns=0)
                 talk.frames[-1] = Frame(talk.frames[-1].data, at + 5 * MS * is_late)
         talk.save(tmp_path / name)
-    evidence = Evidence(peer_capture=str(tmp_path / "far"))
+    evidence = OfCapture(peer_capture=str(tmp_path / "far"))
     explanation = from_capture(str(tmp_path / "near"), evidence)
     assert len(explanation.conversations[0].timelines) == 2, explanation.report()
     assert ("the peer's clock is" in explanation.report()) is (offset_ms > 5)

@@ -110,7 +110,7 @@ def test_a_broken_rule_costs_points(source: Path) -> None:
     for name, mutant in trial.mutants.items():
         if mutant.breaks:
             assert mutant.files, name
-            assert mutant.score < trial.full, name
+            assert sum(mutant.loses.values()) > 0, name
 
 
 def test_each_written_answer_has_samples_of_every_mark() -> None:

@@ -106,7 +106,7 @@ def test_no_draw_repeats_the_public_check(name: str, monkeypatch: pytest.MonkeyP
     task = Task(source / "task.py", name)
     judge = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{name}_of_a_test")
     ran: list[object] = []
-    for module in (task._module, judge.task):
+    for module in (task.module, judge.task):
         for function in [word for word in vars(module) if re.match("(look_at|judge)_", word)]:
             as_called = inspect.signature(getattr(module, function))
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.needs_lab
 
 
 def explained(capture: str, **beside: Any) -> Timeline:
-    return command.find(capture, command.Evidence(**beside))
+    return command.find(capture, command.OfCapture(**beside))
 
 
 def reasons(timeline: Timeline) -> set[Reason]:

@@ -146,7 +146,7 @@ def test_program_that_prints_a_lot_keeps_its_score(source: Path) -> None:
         text = (source / "hidden" / name).read_text()
         last = text[text.rindex("#include") :].partition("\n")[0] + "\n"
         files[name] = [(last, last + TALK)]
-    trial.mutants = {"talks": Mutant(trial.full, files=files)}
+    trial.mutants = {"talks": Mutant(files=files)}
     tried = trial.run("talks")
     assert tried.as_expected, tried
     assert files == {} or any(flag.startswith("output-cut: ") for flag in tried.flags)

@@ -48,9 +48,9 @@ def test_server_that_leaves_its_port_in_time_wait_gets_full_marks() -> None:
     trial = Trial(ROOT / "solutions" / "real-programs")
     old = "setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)"
     files = {name: [(old, "on == 0)")] for name in ("intake.c", "desk.c")}
-    trial.mutants = {"no-reuse": Mutant(trial.full, files=files)}
+    trial.mutants = {"no-reuse": Mutant(files=files)}
     tried = trial.run("no-reuse", questions=["q6", "q7"])
-    assert tried.scores == {"q6": trial.points["q6"], "q7": trial.points["q7"]}, tried
+    assert tried.as_expected, tried
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,7 +25,7 @@ class HandIn:
 def hand_in(source: Path, name: str) -> HandIn:
     """Return the reference solution of a set, or one of its known mistakes."""
     trial = Trial(source)
-    mutant = trial.mutants.get(name, Mutant(trial.full))
+    mutant = trial.mutants.get(name, Mutant())
     notebook = nbformat.read(source / f"{source.name}.ipynb", as_version=4)
     cells = {
         own["grade_id"]: cell.source
@@ -38,7 +38,8 @@ def hand_in(source: Path, name: str) -> HandIn:
     for file, replacements in mutant.files.items():
         for old, new in replacements:
             files[file] = files[file].replace(old, new)
-    return HandIn(name, mutant.score, cells, files)
+    points = round(trial.full - sum(mutant.loses.values()), 2)
+    return HandIn(name, points, cells, files)
 
 
 def hand_ins(source: Path, count: int) -> list[HandIn]:

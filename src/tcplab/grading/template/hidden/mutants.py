@@ -1,10 +1,11 @@
-"""Wrong solutions to NAME, each with the score that it must always get."""
+"""Wrong solutions to NAME, each with the points that it must lose."""
 
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
     "bits-instead-of-bytes": Mutant(
-        7.5, answers={"q1-answer": 'q1_window_bytes = n["rate_mbit"] * n["rtt_ms"] * 1000'}
+        loses={"q1": 2.5},
+        answers={"q1-answer": 'q1_window_bytes = n["rate_mbit"] * n["rtt_ms"] * 1000'},
     ),
-    "half-a-greeting": Mutant(5.0, files={"hello.c": [("hello, world", "hello")]}),
+    "half-a-greeting": Mutant(loses={"q2": 5}, files={"hello.c": [("hello, world", "hello")]}),
 }
