@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.capture.packets import dissect, scapy_time
 from tcplab.errors import CaptureError
-from tcplab.lab import Loopback
+from tcplab.lab import Host, Loopback
 from tcplab.segments.pcap import ETHERNET, MAX_PACKET_BYTES, RAW
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
-
-    from tcplab.lab import Host
 
 #: Instructions of a classic BPF program. Each has a code, a jump if true, a jump if false and a
 #: constant.

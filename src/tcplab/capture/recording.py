@@ -7,14 +7,12 @@ import json
 import os
 import subprocess
 import tempfile
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tcplab.capture.capture import Capture
 from tcplab.errors import CaptureError
+from tcplab.lab import Host
 from tcplab.segments.pcap import warn_of_gaps
-
-if TYPE_CHECKING:
-    from tcplab.lab import Host
 
 #: Bytes for Ethernet with two VLAN tags, IPv6, and TCP with all options: 122, rounded up.
 HEADERS_ONLY: Final = 128

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.capture.packet_socket import COMING_IN, EVERYTHING, open_packet_socket, receive
 from tcplab.errors import LabError
+from tcplab.lab import Host
 from tcplab.machine import require_modules
 from tcplab.segments.pcap import MAX_PACKET_BYTES
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
-
-    from tcplab.lab import Host
 
 _QUIET: Final = {"timeout": 2, "verbose": False}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
 import warnings
@@ -20,15 +21,12 @@ from tcplab.capture.packet_socket import (
     statistics,
 )
 from tcplab.capture.packets import load_layers, packet_list
+from tcplab.lab import Host
 from tcplab.segments.pcap import CaptureLossWarning
 
 if TYPE_CHECKING:
-    import socket
-
     from scapy.packet import Packet
     from scapy.plist import PacketList
-
-    from tcplab.lab import Host
 
 
 @dataclass

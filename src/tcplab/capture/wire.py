@@ -8,18 +8,15 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tcplab.capture.capture import Capture
 from tcplab.capture.recording import HEADERS_ONLY
+from tcplab.lab import Link
 from tcplab.segments.pcap import CaptureLossWarning
-
-if TYPE_CHECKING:
-    from tcplab.lab import Link
-
 
 #: One row per event of :func:`queue_events`. The event is "came" (with the length of the queue at
 #: that moment), "left" or "dropped". The direction is 0 from client to server and 1 from server to

@@ -14,7 +14,6 @@ import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -57,11 +56,9 @@ from tcplab.programs import (
     writepattern_peer,
 )
 from tcplab.programs.counters import tcp_counters
+from tcplab.segments import SegmentArray
 from tcplab.tables import Column, run_lengths
 from tcplab.timeline import Exchange, Segment
-
-if TYPE_CHECKING:
-    from tcplab.segments import SegmentArray
 
 __all__ = [
     "DEFAULT_SCRIPTS",

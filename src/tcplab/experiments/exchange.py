@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Generic,
@@ -15,6 +14,7 @@ from typing import (
     TypeVar,
 )
 
+from tcplab.capture import Capture
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between
 from tcplab.experiments.mode import at_network
@@ -22,11 +22,8 @@ from tcplab.experiments.quantities import Variant, plain_fields
 from tcplab.lab import Lab, Loopback, Network
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import Event, read_log
+from tcplab.segments import SegmentArray
 from tcplab.timeline import Exchange, Timeline
-
-if TYPE_CHECKING:
-    from tcplab.capture import Capture
-    from tcplab.segments import SegmentArray
 
 OwnRtt: TypeAlias = Annotated[
     float, Between(0, 4000, "ms"), "round-trip time of the laboratory's link"

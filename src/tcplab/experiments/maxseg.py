@@ -9,16 +9,14 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
+from tcplab.capture import Capture
 from tcplab.experiments import Result, Variant, column, derived, experiment, provenance
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.sockets import read_all, sending
 from tcplab.lab import Lab, Network
-
-if TYPE_CHECKING:
-    from tcplab.capture import Capture
-    from tcplab.segments import Sender
+from tcplab.segments import Sender
 
 _JUMBO_MTU: Final = 9000
 _DATA_BYTES: Final = 2_000_000

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import segments_of
@@ -22,10 +25,6 @@ from tcplab.lab import Lab, Network
 from tcplab.models import Encapsulation, header_share
 from tcplab.models import mss_bytes as full_segment_bytes
 from tcplab.programs import TcpBulkResult, tcp_bulk
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 #: The size that every IPv4 host must accept (RFC 791), and the MTUs of Ethernet, jumbo frames and
 #: the loopback interfaces of Snader and of Linux.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
+from tcplab.capture import Capture
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.progress import one_by_one
@@ -18,10 +19,7 @@ from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.lab import Lab
 from tcplab.models import announced_mss_bytes
 from tcplab.programs import RunOptions, tcp_bulk
-
-if TYPE_CHECKING:
-    from tcplab.capture import Capture
-    from tcplab.segments import SegmentArray
+from tcplab.segments import SegmentArray
 
 _PATH_WRITES: Final = 20
 _PATH_WRITE_BYTES: Final = 1440

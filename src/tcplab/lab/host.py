@@ -12,7 +12,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
@@ -21,8 +21,6 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.lab.binaries import environment, find_command, is_program
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from tcplab.capture import Recording, Sniffed
 
 Command = Sequence[str | os.PathLike[str]]

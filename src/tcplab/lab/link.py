@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tcplab.checks import choice, number, whole
 from tcplab.errors import LabError, ParameterError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from tcplab.capture import Capture
 
 MAX_DELAY_MS: Final = 2000.0

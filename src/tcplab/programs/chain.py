@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tcplab.errors import LabError
 from tcplab.lab import Host
 from tcplab.programs.logs import File
 from tcplab.programs.pair import TIMEOUT_S, AnyNetwork, await_listener, held_port
-
-if TYPE_CHECKING:
-    import resource
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from tcplab.checks import whole
 from tcplab.experiments import Between, Result, experiment, provenance
@@ -18,9 +18,7 @@ from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
-
-if TYPE_CHECKING:
-    from tcplab.segments import SegmentArray
+from tcplab.segments import SegmentArray
 
 
 class Grant(Variant, heading="requested (bytes)"):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
+from tcplab.capture import Capture
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.diagnosis.cases import Backup, Diagnosis, Program, Requests, Ticker
@@ -15,9 +16,6 @@ from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import SocketOptions, read_log, run_pair
 from tcplab.programs.compile import compile_program
 from tcplab.timeline import Exchange
-
-if TYPE_CHECKING:
-    from tcplab.capture import Capture
 
 CASES: Final[Mapping[str, type[Diagnosis]]] = {
     case.program: case for case in (Requests, Backup, Ticker)
