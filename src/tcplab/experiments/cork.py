@@ -13,16 +13,7 @@ import re
 import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    TypeAlias,
-    cast,
-    get_args,
-)
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 from tcplab.errors import ParameterError
 from tcplab.experiments import (

@@ -33,13 +33,7 @@ from tcplab.checks.parameters import Spelled as Spelled
 from tcplab.errors import MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
-from tcplab.experiments.mode import (
-    NOT_ON_LOOPBACK,
-    announce,
-    mode,
-    recorded,
-    why_no_programs,
-)
+from tcplab.experiments.mode import NOT_ON_LOOPBACK, announce, mode, recorded, why_no_programs
 from tcplab.experiments.provenance import disturbance, warning
 from tcplab.lab.host import started_commands
 

@@ -6,13 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Generic,
-    TypeAlias,
-    TypeVar,
-)
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from tcplab.capture import Capture
 from tcplab.errors import ParameterError

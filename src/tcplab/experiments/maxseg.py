@@ -44,12 +44,7 @@ class MaxSegVariant(Variant, heading="variant"):
         return "too high" if self.connected_bytes > self.arrived_bytes else "too low"
 
 
-Name = Literal[
-    "Ethernet",
-    "request 1000",
-    "localhost",
-    "jumbo card over Ethernet",
-]
+Name = Literal["Ethernet", "request 1000", "localhost", "jumbo card over Ethernet"]
 
 
 @experiment(

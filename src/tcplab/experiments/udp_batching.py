@@ -64,9 +64,7 @@ class Batching(Result[BatchingVariant]):
     finding="In the same time, {mb_per_s.most} sends {mb_per_s.ratio} times as much "
     "as {mb_per_s.least}",
 )
-def measure(
-    runs: Annotated[int, Between(1, 10_000), "rounds of all methods"] = 5,
-) -> Batching:
+def measure(runs: Annotated[int, Between(1, 10_000), "rounds of all methods"] = 5) -> Batching:
     """Send by TCP and UDP on one machine, with few and with many bytes per system call.
 
     With UDP_SEGMENT a program sends up to 64 datagrams in one call, and they pass through the stack

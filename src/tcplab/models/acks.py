@@ -64,11 +64,7 @@ class DelayedAckReceiver:
     """
 
     def __init__(
-        self,
-        *,
-        mss_bytes: int = 1448,
-        rtt_ms: float = 0.05,
-        clock: Clock | None = None,
+        self, *, mss_bytes: int = 1448, rtt_ms: float = 0.05, clock: Clock | None = None
     ) -> None:
         self._mss = mss_bytes
         self._rtt_ms = rtt_ms

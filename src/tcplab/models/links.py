@@ -142,11 +142,7 @@ def window_limit_mbit(window_bytes: float, rtt_ms: float) -> float:
     return window_bytes * 8 / (rtt_ms * 1000)
 
 
-def throughput_mbit(
-    window_bytes: float,
-    rtt_ms: float,
-    rate_mbit: float,
-) -> float:
+def throughput_mbit(window_bytes: float, rtt_ms: float, rate_mbit: float) -> float:
     """Return the rate of a long transfer, the smaller of window / RTT and the link's goodput.
 
     The MTU is 1500 and the framing is Ethernet's. The two limits meet where the window equals
@@ -232,11 +228,7 @@ def slow_start_flights(segments: int) -> list[int]:
     return flights
 
 
-def transfer_ms(
-    data_bytes: int,
-    rtt_ms: float,
-    rate_mbit: float,
-) -> float:
+def transfer_ms(data_bytes: int, rtt_ms: float, rate_mbit: float) -> float:
     """Return the time from the first byte sent to the last byte received, without loss.
 
     The MTU is 1500 and the framing is Ethernet's. The congestion window doubles every round
@@ -254,11 +246,7 @@ def transfer_ms(
     return waits * (rtt_ms + per_segment_ms) + busy_ms + rtt_ms / 2
 
 
-def transfer_flights(
-    data_bytes: int,
-    rtt_ms: float,
-    rate_mbit: float,
-) -> int:
+def transfer_flights(data_bytes: int, rtt_ms: float, rate_mbit: float) -> int:
     """Return the number of flights in transfer_ms(), one more than the waits for ACKs."""
     per_segment_ms = serialisation_ms(mss_bytes(1500), rate_mbit)
     return 1 + _waits(packet_count(data_bytes, 1500), rtt_ms, per_segment_ms)[0]

@@ -103,10 +103,7 @@ def message_cost(
     )
 
 
-def segment_sizes(
-    writes: Sequence[int],
-    option: str = "default",
-) -> tuple[tuple[int, ...], ...]:
+def segment_sizes(writes: Sequence[int], option: str = "default") -> tuple[tuple[int, ...], ...]:
     """Return the sizes of the segments in which successive writes leave, one tuple per flight.
 
     The first tuple holds the segments that leave before any ACK has come, the second one those that

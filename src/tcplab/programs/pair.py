@@ -56,10 +56,7 @@ class RunOptions:
         cpu = self.cpu[end] if isinstance(self.cpu, tuple) else self.cpu
         congestion = network.congestion if self.congestion is None else self.congestion
         return long_options(
-            json=True,
-            cpu=cpu,
-            congestion=congestion or None,
-            deadline=self.deadline_s,
+            json=True, cpu=cpu, congestion=congestion or None, deadline=self.deadline_s
         )
 
 
@@ -152,10 +149,7 @@ class Running:
 
 
 def run_pair(
-    network: AnyNetwork,
-    server: Command,
-    client: Command,
-    timeout_s: float = TIMEOUT_S,
+    network: AnyNetwork, server: Command, client: Command, timeout_s: float = TIMEOUT_S
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run a listening program on the server and a connecting one on the client.
 

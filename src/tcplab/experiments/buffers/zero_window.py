@@ -51,10 +51,7 @@ def measure_zero_window(
 ) -> ZeroWindow:
     """Record how the window of a pausing receiver closes, is probed, and reopens."""
     with Lab(rtt_ms=rtt_ms) as lab:
-        with (
-            lab.client.capture() as capture,
-            connection(lab, before=16_384) as (sender, receiver),
-        ):
+        with lab.client.capture() as capture, connection(lab, before=16_384) as (sender, receiver):
             options = read_options(sender)
             log = [Event(time.time_ns(), "write", 100_000)]
             with sending(sender, 100_000):

@@ -16,12 +16,7 @@ from typing import Annotated, Final, get_args
 
 from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.progress import in_rounds
-from tcplab.experiments.tcp_vs_udp.networks import (
-    LO_MTU,
-    ROUTER_QUEUE_PACKETS,
-    WIRE_MBIT,
-    Networks,
-)
+from tcplab.experiments.tcp_vs_udp.networks import LO_MTU, ROUTER_QUEUE_PACKETS, WIRE_MBIT, Networks
 from tcplab.experiments.tcp_vs_udp.result import (
     PUBLISHED,
     PUBLISHED_COUNT,

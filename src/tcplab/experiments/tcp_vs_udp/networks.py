@@ -28,11 +28,7 @@ class Networks:
     """The laboratories of the rows, which `stack` closes. The provenance is that of `any`."""
 
     def __init__(
-        self,
-        stack: ExitStack,
-        keys: Sequence[Key],
-        offload: bool,
-        tcp_buffers_bytes: int | None,
+        self, stack: ExitStack, keys: Sequence[Key], offload: bool, tcp_buffers_bytes: int | None
     ) -> None:
         self._tcp_buffers: Any = {
             "sndbuf_bytes": tcp_buffers_bytes,
