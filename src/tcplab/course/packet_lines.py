@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tcplab.experiments.diagnosis.repair import CodeVerdict
+from tcplab.experiments.diagnosis.run import CodeVerdict
 from tcplab.segments import SegmentArray
 
 if TYPE_CHECKING:

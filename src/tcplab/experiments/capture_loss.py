@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 from tcplab.capture import CaptureLossWarning
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
@@ -48,9 +48,6 @@ class RateLoss(Variant, heading="requested (packets/s)"):
     recorder_drops: int = column("dropped by recorder", ",d")
 
 
-CaptureLoss: TypeAlias = Result[RateLoss]
-
-
 @experiment(
     "capture-loss",
     figure=("scapy_share", "scapy_drops", "recorder_drops"),
@@ -64,7 +61,7 @@ def measure(
         20_000,
         None,
     ),
-) -> CaptureLoss:
+) -> Result[RateLoss]:
     """Count the packets that scapy and tcplab's recorder miss at rising rates.
 
     Args:

@@ -13,7 +13,7 @@ import re
 import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 
 from tcplab.errors import ParameterError
 from tcplab.experiments import (
@@ -54,7 +54,6 @@ from tcplab.timeline import Exchange, Segment
 __all__ = [
     "DEFAULT_SCRIPTS",
     "MODES",
-    "Cork",
     "Scenario",
     "Scenarios",
     "measure",
@@ -180,9 +179,6 @@ class Message(Played, Variant, heading="method"):
         return sizes_by_message(self.sizes, sum(self.writes_bytes), self.messages)
 
 
-Cork: TypeAlias = Result[Message]
-
-
 @experiment(
     "cork",
     figure=("ms_per_message",),
@@ -195,7 +191,7 @@ def measure(
     rtt_ms: Annotated[RttMs, Between(0, 500, "ms")] = 0,
     variants: Annotated[Sequence[SendMode], "ways of sending to compare"] = MODES,
     network: Lab | None = None,
-) -> Cork:
+) -> Result[Message]:
     """Send a message in several writes, with TCP_CORK, MSG_MORE, writev, TCP_NODELAY or none.
 
     A reply of two bytes follows each complete message.

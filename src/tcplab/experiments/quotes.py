@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, get_args
 
 from tcplab.experiments import Between, Result, column, computed, derived, experiment, provenance
 from tcplab.experiments.exchange import (
@@ -88,9 +88,6 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
         return None if rows is None else len(rows.acks()) / self.result.quotes
 
 
-Quotes: TypeAlias = Result[QuotesVariant]
-
-
 def model_per_s(mode: QuoteMode, server: Server, batch: int = 1) -> float | None:
     """Return the quotes per second that a timer allows, or None if the CPU is the limit."""
     several = batch if mode.endswith("batch") else 1
@@ -124,7 +121,7 @@ def measure(
     servers: Sequence[Server] = ("linux", "delaying"),
     segments: KeepSegments = False,
     network: Network | None = None,
-) -> Quotes:
+) -> Result[QuotesVariant]:
     """Request quotes singly or in batches, over two connections or one (MSDN, case 2).
 
     Args:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, Final, Literal, NamedTuple, get_args
 
 from tcplab import machine
 from tcplab.errors import LabError
@@ -201,9 +201,6 @@ class Pipelined(Explained, key="pipeline"):
         return 1000 * sent / _RTT_MS
 
 
-Pipelines: TypeAlias = Result[Pipelined]
-
-
 @experiment(
     "redis-pipelining",
     needs=("redis-server", "redis-benchmark"),
@@ -216,7 +213,7 @@ Pipelines: TypeAlias = Result[Pipelined]
 def measure_redis(
     pipelines: Annotated[Sequence[int], Between(1, 1000)] = (1, 10, 100),
     commands: Annotated[int, Between(1, 10_000), "commands on one connection"] = 100,
-) -> Pipelines:
+) -> Result[Pipelined]:
     """Run redis-benchmark with pipelines of several lengths, and compare it with the model.
 
     Args:
@@ -290,9 +287,6 @@ class Delivered(Explained, key="nodelay"):
     longest_ms = computed(lambda run: max(run.delays_ms))
 
 
-Deliveries: TypeAlias = Result[Delivered]
-
-
 @experiment(
     "mqtt-broker",
     needs=("mosquitto", "mosquitto_pub"),
@@ -304,7 +298,7 @@ def measure_mosquitto(
     readings: Annotated[int, Between(2, 1000), "readings that are published with QoS 0"] = 50,
     pause_ms: Annotated[float, Between(1, 1000, "ms"), "pause between two readings"] = 10.0,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 40.0,
-) -> Deliveries:
+) -> Result[Delivered]:
     """Forward a sensor's readings through an MQTT broker with set_tcp_nodelay off and on."""
     script = SENSOR.replace("{count}", str(readings)).replace("{pause_s}", f"{pause_ms / 1000:g}")
     user = "user root\n" if os.getuid() == 0 else ""

@@ -8,7 +8,7 @@ sent no data back, so each ACK waited for a timer of 200 ms, which made 5 record
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from tcplab.experiments import Between, Result, column, computed, derived, experiment, provenance
 from tcplab.experiments.exchange import (
@@ -67,9 +67,6 @@ class RecordsVariant(ExchangeVariant[RecordsResult], key=("mode", "receiver"), h
         return [(acked.time_ns - sent.time_ns) / 1e6 for sent, acked in pairs]
 
 
-Records: TypeAlias = Result[RecordsVariant]
-
-
 def model_per_s(mode: RecordMode, receiver: Receiver) -> float | None:
     """Return the records per second if each waits for its ACK, or None if the CPU is the limit."""
     if receiver == "linux" or not mode.startswith("unbuffered"):
@@ -95,7 +92,7 @@ def measure(
     receivers: Sequence[Receiver] = ("linux", "delaying"),
     segments: KeepSegments = False,
     network: Network | None = None,
-) -> Records:
+) -> Result[RecordsVariant]:
     """Send small records with and without buffering, with TCP_NODELAY, and in batches.
 
     Args:

@@ -6,16 +6,8 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.experiments import table
-from tcplab.experiments.bottleneck import (
-    Bloat,
-    Bufferbloat,
-    Contests,
-    Flow,
-    Race,
-    RttFairness,
-)
-from tcplab.experiments.bottleneck.controls import Contest
+from tcplab.experiments import Result, table
+from tcplab.experiments.bottleneck import Bloat, Contest, Flow, Race
 from tcplab.figures import canvas, style
 from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
@@ -39,7 +31,7 @@ _CONTROLS: Final = {
 
 
 @drawn
-def bottleneck(result: Bufferbloat | RttFairness, key: Any = None) -> Picture:
+def bottleneck(result: Result[Bloat] | Result[Race], key: Any = None) -> Picture:
     """Draw congestion window, round-trip time, queue and rate over time, each in its own strip.
 
     The key selects a variant, by default the last one. Each of its transfers gets a curve.
@@ -123,7 +115,7 @@ def _rates(flow: Flow) -> list[tuple[float, float]]:
 
 
 @drawn
-def contests(result: Contests) -> Picture:
+def contests(result: Result[Contest]) -> Picture:
     """Draw the rate of each congestion control behind each queue, alone and against another."""
     rows = some(result.variants)
     rates = [

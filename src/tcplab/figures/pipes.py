@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tcplab.experiments import table
-from tcplab.experiments.pipes import Chain, Pipeline, Pipes
+from tcplab.experiments import Result, table
+from tcplab.experiments.pipes import Chain, Pipeline
 from tcplab.figures import canvas, style
 from tcplab.figures.generic import Dots, Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
@@ -40,7 +40,7 @@ _Point = tuple[float, float]
 
 
 @drawn
-def pipe_rates(result: Pipes) -> Picture:
+def pipe_rates(result: Result[Chain]) -> Picture:
     """Draw the median rate of each variant as a bar, with its range and any published rate."""
     measured = some(_measured(result), "no variant was measured; see the notes in the table")
     published = [chain.pipeline.published_mb_per_s for chain in measured]
@@ -62,7 +62,7 @@ def pipe_rates(result: Pipes) -> Picture:
     return Picture(figure, f"{best.shown} is the fastest, with {count_copies(best)}", table(result))
 
 
-def _measured(result: Pipes) -> list[Chain]:
+def _measured(result: Result[Chain]) -> list[Chain]:
     return [chain for chain in result.variants if chain.runs]
 
 
@@ -75,7 +75,7 @@ def _row_names(chains: Sequence[Chain]) -> list[str]:
 
 
 @drawn
-def pipe_cpus(result: Pipes) -> Picture:
+def pipe_cpus(result: Result[Chain]) -> Picture:
     """Draw a bar per variant within one machine, with each program's share of a CPU."""
     measured = some(
         [chain for chain in _measured(result) if not chain.pipeline.wire],
@@ -109,7 +109,7 @@ def _programs(chain: Chain) -> list[str]:
 
 
 @drawn
-def copy_path(result: Pipes, key: str) -> Picture:
+def copy_path(result: Result[Chain], key: str) -> Picture:
     """Draw the path of a byte with each of its copies."""
     chain = result[key]
     if not chain.runs:

@@ -62,8 +62,6 @@ def pipe_chain(
     "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``. The rate is that of
     ``bytes_expected``, which the first command reads from ``source`` or produces.
     """
-    import resource
-
     started: list[_Stage] = []
     with Path(source or os.devnull).open("rb") as first, held_port(network.server) as port:
         values = {"{port}": str(port), "{host}": network.server.address}

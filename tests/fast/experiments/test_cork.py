@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tcplab.experiments import cork
+from tcplab.experiments import Result, cork
+from tcplab.experiments.cork import Message
 from tcplab.models import Reason
 
 
-def sizes(result: cork.Cork) -> dict[str, tuple[int, ...]]:
+def sizes(result: Result[Message]) -> dict[str, tuple[int, ...]]:
     return {message.mode: message.usual_sizes for message in result.variants}
 
 

@@ -16,9 +16,9 @@ import pytest
 from tcplab import LabError, Loopback
 from tcplab.experiments import mode as modes
 from tcplab.experiments import recordings, table
-from tcplab.experiments.bottleneck.controls import Contest
+from tcplab.experiments.bottleneck.comparisons import Contest
 from tcplab.experiments.bottleneck.sharing import Shared
-from tcplab.experiments.buffers.zero_window import WindowEvent
+from tcplab.experiments.buffers.windows import WindowEvent
 from tcplab.experiments.declaration import experiment
 from tcplab.experiments.mode import open_network
 from tcplab.models import Reason
@@ -173,7 +173,7 @@ def test_arrays_survive_encoding_and_decoding() -> None:
 def test_a_class_is_named_by_the_package_that_shows_it() -> None:
     """Earlier recordings must still load after a package has been split."""
     event = WindowEvent("still closed", 0.1, 0)
-    assert type(event).__module__ == "tcplab.experiments.buffers.zero_window"
+    assert type(event).__module__ == "tcplab.experiments.buffers.windows"
     assert recordings.encode(event)["$"] == "tcplab.experiments.buffers:WindowEvent"
     assert recordings.encode(Event(1, "write", 2))["$"] == "tcplab.programs:Event"
 

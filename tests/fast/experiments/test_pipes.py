@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.experiments import pipes, table
+from tcplab.experiments import Result, pipes, table
 from tcplab.models import chain_cost, goodput_mbyte_s
 
 PUBLISHED = {
@@ -91,4 +91,4 @@ def test_a_pipeline_that_was_not_measured_says_why_in_the_table() -> None:
     why = "nc is not installed: apt install netcat-openbsd"
     chain = pipes.Chain(pipes.PIPELINES["dd-nc"], 1, [], [], why)
     assert (chain.median_mb_per_s, chain.cpu_s_per_gb, chain.row()["runs"]) == (None, None, 0)
-    assert why in table(pipes.Pipes([chain], pipes.measure(runs=3).provenance)).text()
+    assert why in table(Result([chain], pipes.measure(runs=3).provenance)).text()

@@ -24,7 +24,7 @@ from tcplab.experiments import (
     recordings,
     tcp_vs_udp,
 )
-from tcplab.experiments.bottleneck.bufferbloat import Manager
+from tcplab.experiments.bottleneck.comparisons import Manager
 from tcplab.experiments.buffers.throughput import REQUESTS
 from tcplab.experiments.diagnosis.cases import Program
 from tcplab.experiments.quantities import Variant, column, spread
@@ -186,7 +186,7 @@ def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         figures.cork_scenarios(cork.Scenarios([], {}))
     with pytest.raises(ValueError, match="nothing to draw"):
-        figures.contests(bottleneck.Contests([], {}))
+        figures.contests(Result([], {}))
 
 
 def test_strips_of_one_router_show_the_bystander_and_the_marks() -> None:
@@ -211,7 +211,7 @@ def test_strips_of_fairness_have_a_curve_for_each_flow() -> None:
     assert_readable(picture)
     assert figures.bottleneck(races, ("reno", "tail_drop")).title != picture.title
     with pytest.raises(ValueError, match="nothing to draw"):
-        figures.bottleneck(bottleneck.RttFairness([], {}))
+        figures.bottleneck(Result([], {}))
 
 
 def test_contests_show_each_rate() -> None:

@@ -8,7 +8,8 @@ import pytest
 from tests.support.figures.readable import assert_readable
 
 from tcplab import figures
-from tcplab.experiments.pipes import PIPELINES, Chain, Pipeline, Pipes, compose
+from tcplab.experiments import Result
+from tcplab.experiments.pipes import PIPELINES, Chain, Pipeline, compose
 from tcplab.programs import ChainResult
 from tcplab.programs.chain import ChainProcess
 
@@ -29,7 +30,7 @@ def chain(pipeline: str | Pipeline, *mb_per_s: float) -> Chain:
     return Chain(pipeline, 100, runs, [], "" if runs else "missing: nc")
 
 
-MADE = Pipes(
+MADE = Result(
     [
         chain("wire", 116, 117, 115),
         chain("dd-nc", 1400, 1300, 1500),
@@ -73,7 +74,7 @@ def test_path_shows_each_copy_of_the_model(sender: str, receiver: str) -> None:
 
 def assert_path_shows_each_copy(pipeline: Pipeline) -> figures.Picture:
     """Draw the path of a byte next to a slower pipeline, and return it."""
-    result = Pipes([chain("dd-netcat", 1500), chain(pipeline, 900)], {})
+    result = Result([chain("dd-netcat", 1500), chain(pipeline, 900)], {})
     picture = figures.copy_path(result, pipeline.key)
     assert_readable(picture, fewest=5)
     written = [label.get_text() for label in picture.figure.axes[0].texts]
@@ -83,7 +84,7 @@ def assert_path_shows_each_copy(pipeline: Pipeline) -> figures.Picture:
 
 
 def test_nothing_measured_is_refused() -> None:
-    nothing = Pipes([chain("dd-nc")], {"cores": 2})
+    nothing = Result([chain("dd-nc")], {"cores": 2})
     for draw in (figures.pipe_rates, figures.pipe_cpus):
         with pytest.raises(ValueError, match="see the notes in the table"):
             draw(nothing)

@@ -12,7 +12,7 @@ from tcplab import Lab
 from tcplab.capture import queue_events
 from tcplab.cli import main
 from tcplab.experiments import bottleneck, notsent_lowat
-from tcplab.experiments.bottleneck import controls
+from tcplab.experiments.bottleneck import comparisons
 from tcplab.experiments.bottleneck.sharing import Shared
 from tcplab.programs import tcp_bulk
 
@@ -81,7 +81,7 @@ def test_router_buffer_is_a_part_of_the_bandwidth_delay_product() -> None:
 
 
 def test_absent_congestion_controls_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controls, "congestion_controls", lambda: ["cubic", "reno"])
+    monkeypatch.setattr(comparisons, "congestion_controls", lambda: ["cubic", "reno"])
     result = bottleneck.measure_controls([16], ["reno", "bbr"], duration_s=2)
     (alone,) = result.variants
     assert (alone.controls, alone.second_mbit, alone.first_share) == ("reno", None, 1)

@@ -13,7 +13,6 @@ from tcplab.experiments import (
     udp_batching,
     udp_receive_buffers,
 )
-from tcplab.experiments.tcp_vs_udp import networks
 from tcplab.lab import Loopback, Network
 from tcplab.programs import tcp_source, udp_bulk, writepattern_peer
 
@@ -71,7 +70,7 @@ def test_behind_the_slow_card_all_rows_run_at_once(monkeypatch: pytest.MonkeyPat
         inside.remove(interface)
         return done
 
-    monkeypatch.setattr(networks, "udp_bulk", seen)
+    monkeypatch.setattr(tcp_vs_udp, "udp_bulk", seen)
     done = tcp_vs_udp.measure(runs=11, servers=["bsd", "sparc"], protocols=["udp"], count=5)
     assert most == {"lo": 1, "eth0": 2}
     assert len(labs) == 2

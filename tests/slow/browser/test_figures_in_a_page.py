@@ -13,7 +13,7 @@ from tests.support.figures.readable import assert_apart
 from tests.support.nonempty import each
 
 from tcplab import figures
-from tcplab.experiments.pipes import Pipes
+from tcplab.experiments import Result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -51,7 +51,7 @@ def html() -> str:
     """Return a page with figures of several kinds."""
     pictures = [figures.timeline(make()) for make in MADE.values()]
     pictures.append(figures.in_flight(lost()))
-    result = Pipes([chain("dd-nc", 900), chain("warm", 1900)], {})
+    result = Result([chain("dd-nc", 900), chain("warm", 1900)], {})
     pictures += [figures.copy_path(result, "dd-nc"), figures.pipe_rates(result)]
     return "".join(picture.html() for picture in pictures)
 

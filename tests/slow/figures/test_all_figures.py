@@ -6,8 +6,7 @@ import pytest
 from tests.fast.figures.test_busy_timelines import assert_all_readable
 from tests.fast.figures.test_pipes import assert_path_shows_each_copy
 
-from tcplab.experiments.pipes import PIPELINES, compose
-from tcplab.experiments.pipes.pipelines import RECEIVERS, SENDERS
+from tcplab.experiments.pipes import PIPELINES, RECEIVERS, SENDERS, compose
 
 
 @pytest.mark.parametrize("sender", SENDERS)

@@ -22,7 +22,7 @@ from tcplab.course.short_c.ran import Ran
 from tcplab.course.short_c.running import run, run_together
 from tcplab.course.short_c.sources import copy, original, path_of, show
 from tcplab.errors import LabError, ParameterError
-from tcplab.experiments.diagnosis.repair import CodeVerdict
+from tcplab.experiments.diagnosis.run import CodeVerdict
 from tcplab.experiments.mode import mode
 from tcplab.lab import Lab, why_no_lab
 from tcplab.tables import grouped

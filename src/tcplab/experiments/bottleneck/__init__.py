@@ -1,23 +1,21 @@
 """Send transfers through a shared bottleneck, and record the queue, the windows and the rates."""
 
-from tcplab.experiments.bottleneck.bufferbloat import Bloat, Bufferbloat, measure_bufferbloat
-from tcplab.experiments.bottleneck.controls import (
-    Contests,
+from tcplab.experiments.bottleneck.comparisons import (
+    Bloat,
+    Contest,
     Race,
-    RttFairness,
+    measure_bufferbloat,
     measure_controls,
+    measure_router_buffers,
     measure_rtt_fairness,
 )
-from tcplab.experiments.bottleneck.router_buffers import measure_router_buffers
 from tcplab.experiments.bottleneck.sharing import Flow
 
 __all__ = [
     "Bloat",
-    "Bufferbloat",
-    "Contests",
+    "Contest",
     "Flow",
     "Race",
-    "RttFairness",
     "measure_bufferbloat",
     "measure_controls",
     "measure_router_buffers",

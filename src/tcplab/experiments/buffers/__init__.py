@@ -4,11 +4,9 @@ J. Snader's advice (Effective TCP/IP Programming, tip 32) is to choose the sizes
 to set them before listen() and connect(). The experiments test this advice.
 """
 
-from tcplab.experiments.buffers.limits import measure_limits
 from tcplab.experiments.buffers.send_buffer import measure_held, measure_one_segment
-from tcplab.experiments.buffers.throughput import Sweep, measure, measure_autotuning
-from tcplab.experiments.buffers.windows import measure_grants, measure_order
-from tcplab.experiments.buffers.zero_window import measure_zero_window
+from tcplab.experiments.buffers.throughput import Sweep, measure, measure_autotuning, measure_limits
+from tcplab.experiments.buffers.windows import measure_grants, measure_order, measure_zero_window
 
 __all__ = [
     "Sweep",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
-from tcplab.experiments.buffers.common import held_bytes, send_window, steady_mbit
+from tcplab.experiments.buffers.throughput import held_bytes, send_window, steady_mbit
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.sockets import MSS_BYTES

@@ -5,32 +5,74 @@ Sources: RFC 7323 (throughput ≤ window / RTT), tcp(7) (SO_RCVBUF disables auto
 
 from __future__ import annotations
 
+import platform
+import re
+import socket
 import statistics
-from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, get_args
 
+from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment, provenance
-from tcplab.experiments.buffers.common import (
-    MOST_BYTES,
-    core_limit,
-    held_bytes,
-    send_window,
-    steady_mbit,
-    usable_window,
-)
-from tcplab.experiments.parameters import RateMbit
+from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.quantities import Variant, column, computed, derived
-from tcplab.experiments.sockets import MSS_BYTES
+from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
-from tcplab.models import bdp_bytes, goodput_mbyte_s, throughput_mbit
-from tcplab.programs import SinkOptions, tcp_bulk
+from tcplab.models import bdp_bytes, goodput_mbyte_s, receive_window, throughput_mbit
+from tcplab.programs import SinkOptions, TcpBulkResult, tcp_bulk
+from tcplab.timeline.sockets import read_send_buffer, read_tcp_info, sampling
+
+#: Overhead that the kernel charges to the send buffer per packet (measured on Linux 6.18).
+SEND_OVERHEAD_BYTES: Final = 832
+MOST_BYTES: Final = 1 << 30  #: the largest request that the experiments accept
+
+
+def core_limit(name: str) -> int:
+    """Return a limit of this machine, net.core.rmem_max or net.core.wmem_max."""
+    return int(Path("/proc/sys/net/core", name).read_text())
+
+
+def usable_window(granted_bytes: int, release: str = "") -> int:
+    """Return the largest window of a fixed receive buffer with the given or the running kernel."""
+    major, minor = map(int, re.findall(r"\d+", release or platform.release())[:2])
+    window = receive_window(granted_bytes, autotuned=False, kernel=(major, minor))
+    return window.usable_bytes
+
+
+def steady_mbit(result: TcpBulkResult) -> float:
+    """Return the rate in a transfer's second half; LabError if that has fewer than two samples."""
+    samples = result.samples
+    half = [sample for sample in samples if sample["sample_s"] >= samples[-1]["sample_s"] / 2]
+    if len(half) < 2:
+        raise LabError(
+            f"only {len(samples)} samples of TCP_INFO: the machine is too busy; run again"
+        )
+    bits = 8 * (half[-1]["bytes_acked"] - half[0]["bytes_acked"])
+    return float(bits / (half[-1]["sample_s"] - half[0]["sample_s"]) / 1e6)
+
+
+def held_bytes(sample: Mapping[str, Any]) -> int:
+    """Return the number of bytes that a sender holds, in flight or not yet sent."""
+    return int(sample["unacked"] * MSS_BYTES + sample["notsent_bytes"])
+
+
+def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
+    """Return the number of bytes that a send buffer accepts if they form full segments.
+
+    A new segment may begin as long as the charge for the earlier ones is below the limit.
+    """
+    return -(-granted_bytes // (mss + SEND_OVERHEAD_BYTES)) * mss
+
+
+# ---- sizes of one buffer -------------------------------------------------------------------------
+
 
 Side = Literal["receive", "send"]
 REQUESTS: Final = (8192, 16_384, 32_768, 65_536, 131_072, 262_144)
-
-
-# ---- fixed sizes ---------------------------------------------------------------------------------
 
 
 class BufferedTransfer(
@@ -207,4 +249,110 @@ def _tuned(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> T
         end_bytes=result.sink.rcvbuf_end_bytes,
         window_bytes=max(sample["snd_wnd_bytes"] for sample in result.samples),
         mbit=steady_mbit(result),
+    )
+
+
+# ---- the cause of a slow transfer ----------------------------------------------------------------
+
+
+Case = Literal["receive buffer", "send buffer", "network", "application"]
+Verdict = Literal["receive window", "congestion window", "application", "send buffer"]
+
+
+class Limit(Variant):
+    """A transfer with one limit. The sizes are medians over the second half of the samples."""
+
+    case: Case = column("bottleneck")
+    mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
+    in_flight_bytes: float = column("in flight (bytes)", ",.0f")
+    peer_window_bytes: float = column("peer's window", ",.0f")
+    cwnd_bytes: float = column("congestion window", ",.0f")
+    unsent_bytes: float = column("unsent", ",.0f")
+    #: Share of the second half's samples with more than two thirds of the send buffer in use. The
+    #: kernel wakes a blocked writer only when less is in use (sk_stream_is_writeable).
+    sndbuf_full_share: float = column("send buffer full", ".0%")
+    rwnd_share: float = column("rwnd_limited", ".0%")  #: share of the busy time
+    sndbuf_share: float = column("sndbuf_limited", ".0%")  #: share of the busy time
+    busy_share: float = column("busy", ".0%")  #: share of the time with data outstanding
+
+    @derived("limit found")
+    def verdict(self) -> Verdict:
+        if self.rwnd_share > 0.5:
+            return "receive window"
+        if self.unsent_bytes > MSS_BYTES:
+            return "congestion window"
+        # No data is waiting to be sent, so the writer lacks either room or data.
+        return "send buffer" if self.sndbuf_full_share > 0.25 else "application"
+
+
+@experiment(
+    "buffer-limits",
+    figure=("in_flight_bytes", "peer_window_bytes", "cwnd_bytes", "unsent_bytes"),
+    finding="The network lets {in_flight_bytes[network/receive buffer]} times as "
+    "many bytes fly as the receive buffer",
+)
+def measure_limits(
+    variants: Annotated[Sequence[Case], "bottlenecks to create, one per transfer"] = get_args(Case),
+    rtt_ms: Annotated[RttMs, Between(5, 500, "ms")] = 20,
+    rate_mbit: Annotated[RateMbit, Between(5, 1000, "Mbit/s")] = 20,
+    buffer_bytes: Annotated[int, Between(4096, 1_000_000, "bytes")] = 8192,
+) -> Result[Limit]:
+    """Run four slow transfers, and show which of the kernel's numbers reveals the cause of each.
+
+    Args:
+        buffer_bytes: size of the small buffer. The slow application alternately writes half as many
+            bytes and pauses for three round-trip times
+    """
+    with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
+        limits = [_limit_of(lab, case, buffer_bytes) for case in variants]
+        return Result(limits, provenance(lab, buffer_bytes=buffer_bytes))
+
+
+def _limit_of(lab: Lab, case: Case, buffer_bytes: int) -> Limit:
+    slow = case == "application"
+    size = buffer_bytes // 2 if slow else MSS_BYTES
+    duration_s = 0.4 + 0.02 * lab.rtt_ms
+    before = buffer_bytes if case == "receive buffer" else None
+    with connection(lab, before=before) as (sender, receiver):
+        if case == "send buffer":
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+        reader = threading.Thread(target=read_all, args=(receiver,), daemon=True)
+        reader.start()
+        end_s = time.monotonic() + duration_s
+        with sampling(sender, lab.rtt_ms / 4, _read) as samples:
+            while time.monotonic() < end_s:
+                sender.sendall(bytes(size))
+                time.sleep(3 * lab.rtt_ms / 1e3 if slow else 0)
+        sender.shutdown(socket.SHUT_WR)
+        reader.join()
+    return _limit_from(case, samples)
+
+
+def _read(sock: socket.socket) -> dict[str, int]:
+    return read_tcp_info(sock) | read_send_buffer(sock)
+
+
+def _limit_from(case: Case, samples: Sequence[Mapping[str, int]]) -> Limit:
+    late = samples[len(samples) // 2 :]
+    first, last = late[0], late[-1]
+
+    def median(value: Callable[[Mapping[str, int]], float]) -> float:
+        return statistics.median(value(sample) for sample in late)
+
+    busy_us = max(last["busy_time_us"], 1)
+    took_us = (last["time_ns"] - samples[0]["time_ns"]) / 1e3
+    late_us = (last["time_ns"] - first["time_ns"]) / 1e3
+    return Limit(
+        case=case,
+        mbit=8 * (last["bytes_acked"] - first["bytes_acked"]) / late_us,
+        in_flight_bytes=median(lambda sample: sample["unacked"] * MSS_BYTES),
+        cwnd_bytes=median(lambda sample: sample["snd_cwnd"] * MSS_BYTES),
+        peer_window_bytes=median(lambda sample: sample["snd_wnd_bytes"]),
+        unsent_bytes=median(lambda sample: sample["notsent_bytes"]),
+        sndbuf_full_share=statistics.fmean(
+            3 * sample["sndbuf_used_bytes"] > 2 * sample["sndbuf_bytes"] for sample in late
+        ),
+        rwnd_share=last["rwnd_limited_us"] / busy_us,
+        sndbuf_share=last["sndbuf_limited_us"] / busy_us,
+        busy_share=min(last["busy_time_us"] / took_us, 1.0),
     )

@@ -8,8 +8,7 @@ from tcplab.experiments.diagnosis.cases import (
     Diagnosis,
     checksum,
 )
-from tcplab.experiments.diagnosis.repair import check, copy
-from tcplab.experiments.diagnosis.run import measure
+from tcplab.experiments.diagnosis.run import check, copy, measure
 
 __all__ = [
     "LINE_BYTES",

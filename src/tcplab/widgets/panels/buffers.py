@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab.experiments import buffers, declared
-from tcplab.experiments.buffers.common import core_limit, send_window, usable_window
+from tcplab.experiments.buffers.throughput import core_limit, send_window, usable_window
 from tcplab.models import receive_buffer_grant, send_buffer_grant, throughput_mbit
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values

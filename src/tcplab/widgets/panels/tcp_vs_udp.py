@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tcplab.experiments import declared, tcp_vs_udp
-from tcplab.experiments.tcp_vs_udp.networks import LO_MTU
+from tcplab.experiments.tcp_vs_udp import LO_MTU
 from tcplab.models import mss_bytes
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
