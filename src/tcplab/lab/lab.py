@@ -94,7 +94,9 @@ class Lab(Network):
         super().__init__()
         self.client_rtts_ms = _client_rtts_ms(clients)
         number("rtt_ms", rtt_ms, 0, 2 * MAX_DELAY_MS, unit=" ms")
-        wire_values(None, rate_mbit, queue_packets, loss, wire.get("aqm"), wire.get("ecn"))
+        link: dict[str, Any] = {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit or 0, "loss": loss, **wire}
+        link["queue_packets"] = queue_packets
+        wire_values(link)  # an impossible link is refused before anything is created
         self.mtu = whole("mtu", mtu, 68, 65535, unit=" bytes")
         self.rtt_ms = rtt_ms
         self.offload = offload
@@ -120,13 +122,7 @@ class Lab(Network):
             self._routes_choose = not self._choose_congestion()
             self._configure()
             self._wire, self.link = self._start_wire()
-            self.link.update(
-                rtt_ms=rtt_ms,
-                rate_mbit=rate_mbit or 0,
-                queue_packets=queue_packets,
-                loss=loss,
-                **wire,
-            )
+            self.link.update(**link)
             self._set_cables()
         except BaseException:
             self.close()

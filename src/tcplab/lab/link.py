@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -93,14 +94,6 @@ class Link:
             if delay_ms is not None or direction != "both":
                 raise ParameterError("rtt_ms sets both directions; give delay_ms for one of them")
             delay_ms = number("rtt_ms", rtt_ms, 0, 2 * MAX_DELAY_MS, unit=" ms") / 2
-        values = wire_values(delay_ms, rate_mbit, queue_packets, loss, aqm, ecn) | {
-            key: str(value) for key, value in wire_options.items()
-        }
-        if self._carries_ipv6:
-            _check_ipv6_mtu(wire_options.get("mtu", 0))
-        if values:
-            settings = " ".join(f"{key}={value}" for key, value in values.items())
-            self.command(f"set {key} {settings}")
         named = {
             "delay_ms": delay_ms,
             "rate_mbit": rate_mbit,
@@ -110,6 +103,12 @@ class Link:
             "ecn": ecn,
             **wire_options,
         }
+        values = wire_values(named)
+        if self._carries_ipv6:
+            _check_ipv6_mtu(wire_options.get("mtu", 0))
+        if values:
+            settings = " ".join(f"{key}={value}" for key, value in values.items())
+            self.command(f"set {key} {settings}")
         for name, known in self.parameters.items():
             if direction in ("both", name):
                 known.update({key: value for key, value in named.items() if value is not None})
@@ -181,30 +180,28 @@ def _check_ipv6_mtu(mtu: str | float) -> None:
         )
 
 
-def wire_values(
-    delay_ms: float | None = None,
-    rate_mbit: float | None = None,
-    queue_packets: int | None = None,
-    loss: float | None = None,
-    aqm: str | None = None,
-    ecn: bool | None = None,
-) -> dict[str, str]:
-    """Check the parameters, and return them with the keys and in the units of the wire program."""
-    values: dict[str, str] = {}
-    if delay_ms is not None:
-        delay_ms = number("delay_ms", delay_ms, 0, MAX_DELAY_MS, unit=" ms")
-        values["delay_ns"] = str(round(delay_ms * 1e6))
-    if rate_mbit is not None:
-        rate_mbit = number("rate_mbit", rate_mbit, 0, 100_000, unit=" Mbit/s")
-        if 0 < rate_mbit < 0.001:
-            raise ParameterError(f"rate_mbit={rate_mbit!r} must be 0 (no limit) or at least 0.001")
-        values["rate_bps"] = str(round(rate_mbit * 1e6))
-    if queue_packets is not None:
-        values["queue_packets"] = str(whole("queue_packets", queue_packets, 1, 1_000_000))
-    if loss is not None:
-        values["loss"] = repr(float(number("loss", loss, 0, 1)))
-    if aqm is not None:
-        values["aqm"] = choice("aqm", aqm, AQMS)
-    if ecn is not None:
-        values["ecn"] = "on" if ecn else "off"
-    return values
+def _rate_bps(rate_mbit: float) -> int:
+    if 0 < number("rate_mbit", rate_mbit, 0, 100_000, unit=" Mbit/s") < 0.001:
+        raise ParameterError(f"rate_mbit={rate_mbit!r} must be 0 (no limit) or at least 0.001")
+    return round(rate_mbit * 1e6)
+
+
+#: For each parameter, the key of the wire program, and a function that checks and converts a value.
+_WIRE: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
+    "delay_ms": (
+        "delay_ns",
+        lambda value: round(number("delay_ms", value, 0, MAX_DELAY_MS, unit=" ms") * 1e6),
+    ),
+    "rate_mbit": ("rate_bps", _rate_bps),
+    "queue_packets": ("queue_packets", lambda value: whole("queue_packets", value, 1, 1_000_000)),
+    "loss": ("loss", lambda value: float(number("loss", value, 0, 1))),
+    "aqm": ("aqm", lambda value: choice("aqm", value, AQMS)),
+    "ecn": ("ecn", lambda value: "on" if value else "off"),
+}
+
+
+def wire_values(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Check the parameters that are not None, and return them as the wire program takes them."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    known = [(*_WIRE.get(name, (name, str)), value) for name, value in given.items()]
+    return {key: str(convert(value)) for key, convert, value in known}

@@ -218,24 +218,25 @@ class Attempt(NamedTuple):
     errno: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallLog:
     """A recording of the socket calls of one command."""
 
-    sockets: Sequence[SocketCalls] = ()  #: The command's TCP connections, in order
-    listening: Sequence[tuple[int, End]] = ()  #: Time and address of each listen() call
-    connects: Sequence[tuple[int, End]] = ()  #: Time and address of each connection attempt
-    programs: Sequence[str] = ()  #: Files that the command executed
+    #: The command's TCP connections, in order
+    sockets: list[SocketCalls] = field(default_factory=list)
+    #: Time and address of each listen() call
+    listening: list[tuple[int, End]] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)  #: Files that the command executed
     #: Kinds of activity that could not be recorded: "io_uring", "setuid", ...
-    unseen: Sequence[str] = ()
+    unseen: list[str] = field(default_factory=list)
     exit_status: int | None = None  #: Exit status, or None if the command had not ended
     calls: int = 0  #: Number of calls at which the command was stopped
     logged: int = 0  #: Number of these calls that are in the log
     stopped_ns: int = 0  #: Total time for which the command was stopped
     whole: bool = False  #: True if the recorder finished its log
-    steps: Sequence[CallStart] = ()  #: The starts of all recorded calls
-    used: Sequence[Used] = ()  #: The use of the CPU
-    failed: Sequence[Attempt] = ()  #: Attempts to connect that failed
+    steps: list[CallStart] = field(default_factory=list)  #: The starts of all recorded calls
+    used: list[Used] = field(default_factory=list)  #: The use of the CPU
+    failed: list[Attempt] = field(default_factory=list)  #: Attempts to connect that failed
     exited_ns: int | None = None  #: Time at which the command ended, or None
 
     @property
@@ -251,7 +252,8 @@ def read_calls(path: File) -> CallLog:
         for line in lines:
             if line.endswith("\n"):
                 reader.take(line.split())
-    return reader.result()
+    reader.log.steps.sort()
+    return reader.log
 
 
 #: Names of lines for calls that may wait, and for the command itself.
@@ -263,21 +265,11 @@ class _Reader:
     """Collect the lines of a log into a CallLog (see src/laboratory/calls/record.h)."""
 
     def __init__(self) -> None:
-        self._sockets: dict[int, SocketCalls] = {}
+        self.log = CallLog()
+        self._sockets: dict[int, SocketCalls] = {}  # by cookie
         self._options: dict[int, list[tuple[int, str, int]]] = {}
-        self._listening: list[tuple[int, End]] = []
         self._listeners: dict[int, int] = {}  # cookies of the listening sockets, by port
-        self._connects: list[tuple[int, End]] = []
         self._begun: dict[int, tuple[int, int]] = {}  # last connect: time and thread, by cookie
-        self._failed: list[Attempt] = []
-        self._steps: list[CallStart] = []
-        self._used: list[Used] = []
-        self._programs: dict[str, None] = {}
-        self._unseen: dict[str, None] = {}
-        self._end: tuple[int, ...] = ()
-        self._exit: int | None = None
-        self._exited_ns: int | None = None
-        self._seen = 0
         self._readers = {
             "socket": self._introduce,
             "listen": self._listen,
@@ -289,12 +281,13 @@ class _Reader:
     def take(self, fields: list[str]) -> None:
         time_ns, name, cookie, pid = int(fields[0]), fields[1], int(fields[2]), int(fields[3])
         rest = fields[4:]
-        self._seen += 1
+        self.log.calls += 1
+        self.log.logged += 1
         if name in _WAITS:
-            self._steps.append(_step(time_ns, name, cookie, pid, rest))
+            self.log.steps.append(_step(time_ns, name, cookie, pid, rest))
         elif name == "used":
-            self._used.append(Used(time_ns, pid, *map(int, rest)))
-            self._steps.append(CallStart(time_ns, pid, "other"))
+            self.log.used.append(Used(time_ns, pid, *map(int, rest)))
+            self.log.steps.append(CallStart(time_ns, pid, "other"))
         elif name in self._readers:
             self._readers[name](time_ns, cookie, pid, rest)
         elif name in _OF_THE_COMMAND:
@@ -303,33 +296,34 @@ class _Reader:
             self._sockets[cookie].calls.append(SocketCall(time_ns, name, pid, *map(int, rest)))
             kind = "write" if name in HANDS_OVER else name if name == "read" else "other"
             limit_ns = 0 if kind != "write" and int(rest[3]) else -1  # a read finds data
-            self._steps.append(CallStart(time_ns, pid, kind, str(cookie), limit_ns))
+            self.log.steps.append(CallStart(time_ns, pid, kind, str(cookie), limit_ns))
 
     def _listen(self, time_ns: int, cookie: int, _pid: int, rest: list[str]) -> None:
-        self._listening.append((time_ns, _end(rest)))
+        self.log.listening.append((time_ns, _end(rest)))
         self._listeners[_end(rest)[1]] = cookie
 
-    def _connect(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
-        self._connects.append((time_ns, _end(rest)))
+    def _connect(self, time_ns: int, cookie: int, pid: int, _rest: list[str]) -> None:
         self._begun[cookie] = time_ns, pid
-        self._steps.append(CallStart(time_ns, pid, "connect", str(cookie)))
+        self.log.steps.append(CallStart(time_ns, pid, "connect", str(cookie)))
 
     def _fail(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
         begun_ns, thread = self._begun.get(cookie, (time_ns, pid))
-        self._failed.append(Attempt(begun_ns, time_ns, thread, _end(rest), int(rest[2])))
+        self.log.failed.append(Attempt(begun_ns, time_ns, thread, _end(rest), int(rest[2])))
 
     def _option(self, time_ns: int, cookie: int, _pid: int, rest: list[str]) -> None:
         self._options.setdefault(cookie, []).append((time_ns, rest[0], int(rest[1])))
 
     def _command(self, time_ns: int, name: str, rest: list[str]) -> None:
-        if name == "exec":
-            self._programs[" ".join(rest)] = None
-        elif name == "unseen":
-            self._unseen[rest[0]] = None
+        log = self.log
+        if name == "exec" and " ".join(rest) not in log.programs:
+            log.programs.append(" ".join(rest))
+        elif name == "unseen" and rest[0] not in log.unseen:
+            log.unseen.append(rest[0])
         elif name == "exit":
-            self._exit, self._exited_ns = int(rest[0]), time_ns
+            log.exit_status, log.exited_ns = int(rest[0]), time_ns
         elif name == "end":
-            self._end = tuple(map(int, rest))
+            log.whole = True
+            log.calls, log.logged, log.stopped_ns = map(int, rest)
 
     def _introduce(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
         if cookie in self._sockets:  # the recorder had forgotten the socket and introduces it again
@@ -356,25 +350,7 @@ class _Reader:
             begun_ns=self._begun[cookie][0] if cookie in self._begun else None,
             options=options,
         )
-
-    def result(self) -> CallLog:
-        calls, logged, stopped_ns = self._end or (self._seen, self._seen, 0)
-        return CallLog(
-            tuple(self._sockets.values()),
-            tuple(self._listening),
-            tuple(self._connects),
-            tuple(self._programs),
-            tuple(self._unseen),
-            self._exit,
-            calls,
-            logged,
-            stopped_ns,
-            whole=bool(self._end),
-            steps=sorted(self._steps),
-            used=tuple(self._used),
-            failed=tuple(self._failed),
-            exited_ns=self._exited_ns,
-        )
+        self.log.sockets.append(self._sockets[cookie])
 
 
 def _step(time_ns: int, name: str, cookie: int, pid: int, rest: list[str]) -> CallStart:
