@@ -12,6 +12,7 @@ from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
 
+_PACKETS_PER_S: Final = (500, 2000, 20_000, None)
 _DATAGRAM_BYTES: Final = 58  # payload of a 100-byte frame
 _MOST: Final = 20_000  # largest number of datagrams per rate
 
@@ -55,12 +56,9 @@ class RateLoss(Variant, heading="requested (packets/s)"):
     "second, and {scapy_share.low} with {scapy_share.least}",
 )
 def measure(
-    packets_per_s: Annotated[Sequence[int | None], Between(10, 1_000_000, "packets/s")] = (
-        500,
-        2000,
-        20_000,
-        None,
-    ),
+    packets_per_s: Annotated[
+        Sequence[int | None], Between(10, 1_000_000, "packets/s")
+    ] = _PACKETS_PER_S,
 ) -> Result[RateLoss]:
     """Count the packets that scapy and tcplab's recorder miss at rising rates.
 

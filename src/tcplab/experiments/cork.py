@@ -68,6 +68,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
+_RTTS_MS: Final = (0, 20, 60, 150)
 #: Pause between the handshake and the first call, in which both ends become idle.
 SETTLE_MS: Final = 60
 
@@ -256,12 +257,9 @@ class Waited(Variant, label="{0.rtt_ms:g} ms"):
     "{cork_ms.most} for {cork_ms.high} ms",
 )
 def measure_forgotten(
-    rtts_ms: Annotated[Sequence[float], Between(0, 500, "ms"), "round-trip times of the link"] = (
-        0,
-        20,
-        60,
-        150,
-    ),
+    rtts_ms: Annotated[
+        Sequence[float], Between(0, 500, "ms"), "round-trip times of the link"
+    ] = _RTTS_MS,
 ) -> Result[Waited]:
     """Measure how long a cork that is never removed holds data, and how long MSG_MORE does."""
     end = Call("quickack", 1, 700 + 3 * max(rtts_ms))

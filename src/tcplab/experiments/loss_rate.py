@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.parameters import DurationS, RateMbit
@@ -13,6 +13,8 @@ from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import goodput_mbyte_s, mathis_mbit
 from tcplab.programs import tcp_bulk
+
+_PATHS: Final = ((1, 0.01), (5, 0.01), (10, 0.01), (100, 0.01), (40, 0.001))
 
 
 class Lossy(
@@ -51,13 +53,7 @@ class Lossy(
     finding="The path of {mbit.most} carries {mbit.ratio} times as much as the one of {mbit.least}",
 )
 def measure(
-    paths: Sequence[tuple[float, float]] = (
-        (1, 0.01),
-        (5, 0.01),
-        (10, 0.01),
-        (100, 0.01),
-        (40, 0.001),
-    ),
+    paths: Sequence[tuple[float, float]] = _PATHS,
     congestions: Annotated[Sequence[str], "congestion controls"] = ("cubic", "reno"),
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
     duration_s: Annotated[DurationS, Between(1, 60, "s")] = 10.0,

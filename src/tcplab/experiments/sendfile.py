@@ -45,6 +45,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
+_SIZES_MB: Final = (9, 32, 64)
 _READ_BYTES: Final = 4096  # size of read() in the published method A
 
 
@@ -309,11 +310,7 @@ _QUEUE_PACKETS: Final = 10_000  # more than a send buffer holds, so that no pack
     "{cpu_s_per_gb.ratio} times the CPU time of {cpu_s_per_gb.least}",
 )
 def measure_wire(
-    sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB"), "sizes of the files"] = (
-        9,
-        32,
-        64,
-    ),
+    sizes_mb: Annotated[Sequence[int], Between(1, 20_000, "MB"), "sizes of the files"] = _SIZES_MB,
     block_bytes: Annotated[Sequence[int], Between(1, 1 << 24, "bytes")] = (1024, 4096, 8192),
     runs: Runs = 3,
 ) -> SendFiles:

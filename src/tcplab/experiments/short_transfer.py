@@ -20,6 +20,7 @@ from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
 from tcplab.timeline import Exchange
 
+_SIZES: Final = (1_448, 14_480, 43_440, 144_800, 724_000, 7_240_000)
 #: On a busy link, a pause of the sender may be a wait for ACKs if it exceeds this share of the RTT.
 _PAUSE_RTT: Final = 0.25
 _RMEM: Final = "net.ipv4.tcp_rmem"
@@ -213,14 +214,7 @@ class Sized(Variant):
     "{mbit.least} bytes",
 )
 def measure_sizes(
-    sizes: Annotated[Sequence[int], Between(1, 10_000_000, "bytes")] = (
-        1_448,
-        14_480,
-        43_440,
-        144_800,
-        724_000,
-        7_240_000,
-    ),
+    sizes: Annotated[Sequence[int], Between(1, 10_000_000, "bytes")] = _SIZES,
     rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 40.0,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
 ) -> Result[Sized]:

@@ -9,14 +9,22 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from tcplab.experiments import Between, Result, Variant, column, experiment, provenance, spread
+from tcplab.experiments import (
+    Between,
+    Result,
+    Variant,
+    column,
+    computed,
+    experiment,
+    provenance,
+    spread,
+)
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Network
 from tcplab.programs import TcpBulkResult, TcpSource, UdpBulkResult, tcp_bulk, udp_bulk
-from tcplab.tables import Column
 
 _COUNT: Final = 50_000  # datagrams per run
 _DATAGRAM_BYTES: Final = 1440  # also the size of TCP's small writes
@@ -36,6 +44,7 @@ class BatchingVariant(Variant):
     bytes_per_call: int = column("bytes per call", ",d")
     calls: int = column("calls", ",d")  #: number of calls that send data, in one run
     mb_per_s: Sequence[float] = spread("min", "MB/s", "max", ",.0f")  #: rate at the sink
+    times_plain = computed(lambda case: case.within.times_plain(case.name), "× plain UDP", ".1f")
     cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=_middle)  #: sum of both ends
     lost_percent: Sequence[float] = column("lost (%)", ".1f", show=_middle)  #: empty for TCP
 
@@ -43,18 +52,9 @@ class BatchingVariant(Variant):
 class Batching(Result[BatchingVariant]):
     """TCP and UDP with few and with many bytes per call."""
 
-    @property
-    def columns(self) -> Sequence[Column]:
-        *first, cpu, lost = super().columns
-        return (*first, Column("times_plain", "× plain UDP", ".1f"), cpu, lost)
-
     def times_plain(self, name: str) -> float:
         """Return a method's rate at the sink, divided by that of plain UDP."""
         return statistics.median(self[name].mb_per_s) / statistics.median(self["udp"].mb_per_s)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per method, with its rate divided by that of plain UDP."""
-        return [case.row() | {"times_plain": self.times_plain(case.name)} for case in self.variants]
 
 
 @experiment(

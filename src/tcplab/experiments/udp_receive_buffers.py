@@ -19,6 +19,7 @@ from tcplab.experiments.quantities import Variant, column, derived, spread
 from tcplab.lab import Host
 from tcplab.programs import udp_bulk
 
+_REQUESTS: Final = (4096, 32_768, 262_144, 5000 * 1440)
 _DATAGRAM_BYTES: Final = 1440  # default size of a datagram of udp_bulk
 
 
@@ -42,12 +43,7 @@ class ReceiveBuffer(Variant):
 
 @experiment("udp-receive-buffers", on_loopback=True, figure=("lost", "drops"))
 def measure(
-    requests: Annotated[Sequence[int], Between(1, 10**9, "bytes")] = (
-        4096,
-        32_768,
-        262_144,
-        5000 * 1440,
-    ),
+    requests: Annotated[Sequence[int], Between(1, 10**9, "bytes")] = _REQUESTS,
     runs: Annotated[int, Between(1, 10_000), "rounds of all sizes"] = 5,
     count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 3000,
 ) -> Result[ReceiveBuffer]:

@@ -18,6 +18,7 @@ from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Network
 from tcplab.programs import tcp_source, writepattern_peer
 
+_WRITES_BYTES: Final = (1440, 1 << 23)
 _TOTAL_MB: Final = 400  # data of a run
 
 
@@ -50,10 +51,9 @@ class UntouchedMemory(Result[Block]):
     "the CPU time of {cpu_s_per_gb.least}",
 )
 def measure(
-    writes_bytes: Annotated[Sequence[int], Between(1, 1 << 26, "bytes"), "sizes of the block"] = (
-        1440,
-        1 << 23,
-    ),
+    writes_bytes: Annotated[
+        Sequence[int], Between(1, 1 << 26, "bytes"), "sizes of the block"
+    ] = _WRITES_BYTES,
     runs: Runs = 5,
 ) -> UntouchedMemory:
     """Compare the CPU time of sending untouched memory with that of sending written memory."""

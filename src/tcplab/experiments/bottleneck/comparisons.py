@@ -101,6 +101,7 @@ def measure_bufferbloat(
     return Result([Bloat(*key, run) for key, run in zip(keys, runs, strict=True)], origin)
 
 
+_BDPS: Final = (0.125, 0.333, 1)
 # ---- the size of a router's buffer ---------------------------------------------------------------
 
 
@@ -147,11 +148,7 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
 )
 def measure_router_buffers(
     flows: Annotated[Sequence[int], Between(1, 20, "flows"), "numbers of flows"] = (1, 9),
-    bdps: Annotated[Sequence[float], Between(0.01, 100, "bandwidth-delay products")] = (
-        0.125,
-        0.333,
-        1,
-    ),
+    bdps: Annotated[Sequence[float], Between(0.01, 100, "bandwidth-delay products")] = _BDPS,
     congestion: Annotated[Congestion, "congestion control; the model holds for reno"] = "reno",
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 20.0,
     rtt_ms: Annotated[float, Between(4, 500, "ms"), "mean round-trip time of the flows"] = 40.0,

@@ -18,6 +18,9 @@ from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 
+_REQUESTS: Final = (1, 4096, 8192, 13_422)
+_WRITES_BYTES: Final = (1440, 1448, 2896, 4096, 8000, 8192, 65_536)
+
 
 class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
     """The most data that the sender held, with writes of one size."""
@@ -45,15 +48,7 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
     "{held_bytes.ratio} times as much as with {held_bytes.least}",
 )
 def measure_held(
-    writes_bytes: Annotated[Sequence[int], Between(1, 1 << 20, "bytes")] = (
-        1440,
-        1448,
-        2896,
-        4096,
-        8000,
-        8192,
-        65_536,
-    ),
+    writes_bytes: Annotated[Sequence[int], Between(1, 1 << 20, "bytes")] = _WRITES_BYTES,
     sndbuf_bytes: Annotated[int, Between(1, 1_000_000, "bytes"), "requested SO_SNDBUF"] = 8192,
     rtt_ms: Annotated[RttMs, Between(5, 500, "ms")] = 40,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50,
@@ -111,12 +106,9 @@ class SmallBuffer(Variant, label="{0.requested_bytes} bytes"):
 
 @experiment("send-buffer-rule", figure=("delaying", "linux"))
 def measure_one_segment(
-    requests: Annotated[Sequence[int], Between(1, 1_000_000, "bytes"), "requested SO_SNDBUF"] = (
-        1,
-        4096,
-        8192,
-        13_422,
-    ),
+    requests: Annotated[
+        Sequence[int], Between(1, 1_000_000, "bytes"), "requested SO_SNDBUF"
+    ] = _REQUESTS,
     writes: Annotated[int, Between(4, 1000), "writes per connection"] = 20,
 ) -> Result[SmallBuffer]:
     """Write to small send buffers over jumbo frames, where delayed ACKs may stall the sender.

@@ -26,6 +26,7 @@ from tcplab.models import bdp_bytes, goodput_mbyte_s, receive_window, throughput
 from tcplab.programs import SinkOptions, TcpBulkResult, tcp_bulk
 from tcplab.timeline.sockets import read_send_buffer, read_tcp_info, sampling
 
+_REQUESTS: Final = (32_768, 65_536, None)
 #: Overhead that the kernel charges to the send buffer per packet (measured on Linux 6.18).
 SEND_OVERHEAD_BYTES: Final = 832
 MOST_BYTES: Final = 1 << 30  #: the largest request that the experiments accept
@@ -202,11 +203,7 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
 )
 def measure_autotuning(
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (2, 40),
-    requests: Annotated[Sequence[int | None], Between(1, MOST_BYTES, "bytes")] = (
-        32_768,
-        65_536,
-        None,
-    ),
+    requests: Annotated[Sequence[int | None], Between(1, MOST_BYTES, "bytes")] = _REQUESTS,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 100,
     duration_s: Annotated[float, Between(0.2, 60, "s"), "duration of each transfer"] = 0.8,
 ) -> Result[Tuned]:

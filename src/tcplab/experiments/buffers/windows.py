@@ -11,7 +11,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from tcplab.checks import whole
 from tcplab.experiments import Between, Result, experiment, provenance
@@ -25,6 +25,9 @@ from tcplab.programs import Event
 from tcplab.segments import FROM_CLIENT, SegmentArray
 from tcplab.timeline import Exchange
 from tcplab.timeline.sockets import read_options
+
+_SIZES: Final = ((262_144, None), (None, 262_144), (16_384, 262_144), (262_144, 4096))
+_REQUESTS: Final = (1, 4096, 32_768, 65_536, 200_000, MOST_BYTES, None)
 
 
 class Grant(Variant, heading="requested (bytes)"):
@@ -55,15 +58,7 @@ class Grant(Variant, heading="requested (bytes)"):
 
 @experiment("buffer-grants", figure=("largest_window_bytes",))
 def measure_grants(
-    requests: Annotated[Sequence[int | None], Between(1, MOST_BYTES, "bytes")] = (
-        1,
-        4096,
-        32_768,
-        65_536,
-        200_000,
-        MOST_BYTES,
-        None,
-    ),
+    requests: Annotated[Sequence[int | None], Between(1, MOST_BYTES, "bytes")] = _REQUESTS,
 ) -> Result[Grant]:
     """Request buffers of several sizes, and measure the granted sizes and the windows.
 
@@ -132,12 +127,7 @@ class Ordered(Variant, key=("before", "after")):
     "after/16384 before, 262144 after]} times as much as set after accept()",
 )
 def measure_order(
-    sizes: Sequence[tuple[int | None, int | None]] = (
-        (262_144, None),
-        (None, 262_144),
-        (16_384, 262_144),
-        (262_144, 4096),
-    ),
+    sizes: Sequence[tuple[int | None, int | None]] = _SIZES,
     rtt_ms: Annotated[RttMs, Between(1, 500, "ms")] = 20,
 ) -> Result[Ordered]:
     """Set SO_RCVBUF before listen() or after accept(), and measure which setting counts.
