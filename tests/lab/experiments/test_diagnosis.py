@@ -103,7 +103,7 @@ CHANGED: dict[str, tuple[Program, list[tuple[str, str]], str]] = {
     "backup that reads nothing": (
         "backup",
         [
-            ("        checksum = checksum * 31 + block[i];", "        ;"),
+            ("        checksum = (uint32_t)checksum * 31U + block[i];", "        ;"),
             ("SO_RCVBUF, BLOCK_BYTES,", "SO_RCVBUF, 4 << 20,"),
         ],
         "The backup is not what was sent",
