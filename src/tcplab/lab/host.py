@@ -197,12 +197,9 @@ class Network(ABC):
 
     client: Host
     server: Host
-    #: Round-trip time of the link, or 0 if there is no link.
-    rtt_ms: float
-    #: MTU of the interfaces between the hosts, in bytes.
-    mtu: int
-    #: True if segmentation and checksum offloads are on.
-    offload: bool
+    rtt_ms: float  #: Round-trip time of the link, or 0 if there is no link
+    mtu: int  #: MTU of the interfaces between the hosts, in bytes
+    offload: bool  #: True if segmentation and checksum offloads are on
     #: Congestion control of the programs on the hosts, independent of the machine's default.
     congestion: str = "cubic"
     #: True if the course's programs have CAP_NET_RAW and CAP_NET_ADMIN over the hosts' network

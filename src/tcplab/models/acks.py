@@ -23,10 +23,8 @@ class SimulatedAck:
     """An acknowledgement without data."""
 
     time_ms: float
-    #: All bytes before this sequence number have arrived.
-    upto: int
-    #: The rule that triggered the ACK, in words.
-    why: str
+    upto: int  #: All bytes before this sequence number have arrived
+    why: str  #: The rule that triggered the ACK, in words
 
 
 class DelayedAckReceiver:

@@ -48,14 +48,11 @@ def _grant(requested: int, limit: int, minimum: int) -> int:
 class ReceiveWindow:
     """The windows that a receive buffer allows."""
 
-    #: SO_RCVBUF as reported by getsockopt.
-    buffer_bytes: int
-    #: The window in the SYN or SYN-ACK, which is never scaled.
-    syn_window_bytes: int
+    buffer_bytes: int  #: SO_RCVBUF as reported by getsockopt
+    syn_window_bytes: int  #: The window in the SYN or SYN-ACK, which is never scaled
     #: The window scale in the SYN or SYN-ACK, which is fixed for the life of the connection.
     window_scale: int
-    #: The largest window once full-sized segments have arrived.
-    usable_bytes: int
+    usable_bytes: int  #: The largest window once full-sized segments have arrived
 
 
 def truesize_bytes(payload_bytes: int) -> int:

@@ -40,17 +40,14 @@ class Burst:
     queued_bytes: int
     mss_bytes: int
     cwnd_segments: int
-    #: Number of unacknowledged segments.
-    in_flight: int
+    in_flight: int  #: Number of unacknowledged segments
     #: The peer's window, and the part of it that is not in flight.
     window_bytes: int
     room_bytes: int
     #: The largest window the peer has offered. It limits the size of one buffer of the queue.
     largest_window_bytes: int
-    #: Time since the sender last sent a segment.
-    quiet_ms: float
-    #: Time since the oldest unacknowledged segment left.
-    oldest_ms: float
+    quiet_ms: float  #: Time since the sender last sent a segment
+    oldest_ms: float  #: Time since the oldest unacknowledged segment left
 
     @property
     def cwnd_room_bytes(self) -> int:

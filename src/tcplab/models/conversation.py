@@ -30,8 +30,7 @@ class Call:
     #: "quickack" (value 0 or 1) or "drain" (waits until everything is acknowledged, as a Winsock
     #: send without a send buffer does).
     kind: Kind
-    #: Number of bytes, or 0 or 1 for an on/off option.
-    value: int = 0
+    value: int = 0  #: Number of bytes, or 0 or 1 for an on/off option
     #: Pause before the call. It counts from the end of a previous "read" or "drain", and from the
     #: time at which any other previous call was due.
     delay_ms: float = 0.0
@@ -59,8 +58,7 @@ class Peer:
     reads: bool = True
     #: True if replies come on a second connection and carry no ACKs for the first.
     other_connection: bool = False
-    #: True if TCP_NODELAY is set on the sockets that send replies.
-    nodelay: bool = False
+    nodelay: bool = False  #: True if TCP_NODELAY is set on the sockets that send replies
 
     def __post_init__(self) -> None:
         choice("quickack", self.quickack, ("on", "off", "always"))
@@ -72,14 +70,11 @@ class Peer:
 class NetworkPath:
     """The path between the two ends, and the speed of the ends."""
 
-    #: RTT of the path, whose rate is unlimited.
-    rtt_ms: float = 0.0
-    #: Duration of a system call.
-    call_ms: float = 0.002
+    rtt_ms: float = 0.0  #: RTT of the path, whose rate is unlimited
+    call_ms: float = 0.002  #: Duration of a system call
     #: Time from the arrival of data until an application that waits for it has read it.
     wakeup_ms: float = 0.02
-    #: The clock tick of both kernels.
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock = field(default_factory=Clock)  #: The clock tick of both kernels
 
     def __post_init__(self) -> None:
         number("rtt_ms", self.rtt_ms, 0, 60_000, fix="give the round-trip time in ms")
@@ -91,18 +86,12 @@ class NetworkPath:
 class SimulatedPacket:
     """A packet on the wire, as captured at the client's interface."""
 
-    #: Number of the connection, 0 or 1 (see Peer.other_connection).
-    connection: int
-    #: True if the client sent it, False if the peer did.
-    outgoing: bool
-    #: Time at which the packet passes the client's interface.
-    time_ms: float
-    #: The data with its reason, or None for a pure ACK.
-    segment: SimulatedSegment | None
-    #: The acknowledgement number.
-    ack: int
-    #: The rule that triggered a pure ACK, or "" for other packets.
-    why: str = ""
+    connection: int  #: Number of the connection, 0 or 1 (see Peer.other_connection)
+    outgoing: bool  #: True if the client sent it, False if the peer did
+    time_ms: float  #: Time at which the packet passes the client's interface
+    segment: SimulatedSegment | None  #: The data with its reason, or None for a pure ACK
+    ack: int  #: The acknowledgement number
+    why: str = ""  #: The rule that triggered a pure ACK, or "" for other packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +100,7 @@ class Simulation:
 
     #: Packets in the order in which they pass the client's interface.
     packets: tuple[SimulatedPacket, ...]
-    #: Time at which each call of the schedule began.
-    call_ms: tuple[float, ...]
+    call_ms: tuple[float, ...]  #: Time at which each call of the schedule began
 
     @property
     def data(self) -> tuple[SimulatedSegment, ...]:

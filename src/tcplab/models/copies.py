@@ -41,10 +41,8 @@ STAGES: Final = {
 class ChainCost:
     """The cost of a chain of programs."""
 
-    #: Copies of each byte by the CPU, summed over all stages.
-    copies: int
-    #: Number of processes that share the CPUs.
-    processes: int
+    copies: int  #: Copies of each byte by the CPU, summed over all stages
+    processes: int  #: Number of processes that share the CPUs
 
 
 def chain_cost(*stages: str) -> ChainCost:

@@ -31,8 +31,7 @@ class Clock:
     """A clock that counts jiffies, the unit of the kernel's TCP timers."""
 
     hz: int = DEFAULT_HZ
-    #: Time at which a tick occurs, relative to the model's time 0.
-    phase_ms: float = 0.0
+    phase_ms: float = 0.0  #: Time at which a tick occurs, relative to the model's time 0
 
     def __post_init__(self) -> None:
         whole("hz", self.hz, 24, 10_000, fix="CONFIG_HZ is 100, 250, 300 or 1000")

@@ -30,8 +30,7 @@ INITIAL_CWND_SEGMENTS: Final = 10  # RFC 6928
 class Encapsulation:
     """The headers and framing that are added to each piece of the application's data."""
 
-    #: The transport protocol, "tcp" or "udp".
-    transport: str = "tcp"
+    transport: str = "tcp"  #: The transport protocol, "tcp" or "udp"
     #: True if segments carry the TCP timestamps option, which Linux and most other systems, but not
     #: Windows, request by default.
     timestamps: bool = True

@@ -37,14 +37,10 @@ def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call,
 class MessageCost:
     """The average cost of one message, after the warm-up."""
 
-    #: Time from the first call of a message to the first call of the next.
-    ms_per_message: float
-    #: Data segments that the client sends.
-    data_segments_per_message: float
-    #: The client's calls: writes, options and the read of the reply.
-    system_calls_per_message: int
-    #: Number of waits of the client's segments per message, by reason.
-    reasons: dict[str, float]
+    ms_per_message: float  #: Time from the first call of a message to the first call of the next
+    data_segments_per_message: float  #: Data segments that the client sends
+    system_calls_per_message: int  #: The client's calls: writes, options and the read of the reply
+    reasons: dict[str, float]  #: Number of waits of the client's segments per message, by reason
 
 
 def message_cost(

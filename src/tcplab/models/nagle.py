@@ -38,8 +38,7 @@ class SimulatedSegment:
     waited_ms: float = 0.0
     #: The PSH flag. Linux sets fewer if bursts wait for an ACK that is due (see NagleSender).
     push: bool = True
-    #: The FIN flag. A FIN takes one sequence number after the payload.
-    fin: bool = False
+    fin: bool = False  #: The FIN flag. A FIN takes one sequence number after the payload.
 
 
 @dataclass(slots=True)

@@ -189,10 +189,8 @@ class CallStart(NamedTuple):
 
     time_ns: int
     pid: int  #: The thread
-    #: "sleep", "poll", "udp", "unix", "accept", "connect", "read", "write", or "other"
-    kind: str
-    #: Address of a UDP or Unix socket, or cookie of a TCP socket
-    where: str = ""
+    kind: str  #: "sleep", "poll", "udp", "unix", "accept", "connect", "read", "write", or "other"
+    where: str = ""  #: Address of a UDP or Unix socket, or cookie of a TCP socket
     limit_ns: int = -1  #: Longest duration of the call (0 if it cannot wait), or -1 without a limit
 
 
@@ -214,8 +212,7 @@ class Attempt(NamedTuple):
     end_ns: int
     pid: int
     peer: End
-    #: EINPROGRESS if the program gave up, the reason if there was no route, or 0
-    errno: int
+    errno: int  #: EINPROGRESS if the program gave up, the reason if there was no route, or 0
 
 
 @dataclass(slots=True)

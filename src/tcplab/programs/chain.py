@@ -42,8 +42,7 @@ class ChainResult:
     wall_s: float  #: Time from the start of the sending programs to the end of the receiving ones
     cpu_s: float  #: User plus system time of all programs
     mb_per_s: float  #: Bytes over wall_s, in 10^6 bytes/s
-    #: The programs in the order in which data passes them
-    processes: Sequence[ChainProcess] = ()
+    processes: Sequence[ChainProcess] = ()  #: The programs in the order in which data passes them
 
 
 def pipe_chain(
