@@ -273,7 +273,7 @@ class Chain(Variant, label="{0.pipeline.key}"):
 
     shown = computed(lambda chain: chain.pipeline.shown, "pipeline")
     where = computed(
-        lambda chain: "1 Gbit/s wire" if chain.pipeline.wire else "one machine",
+        lambda chain: "1 Gbit/s link" if chain.pipeline.wire else "one machine",
         "where",
         is_setting=True,
     )
@@ -415,7 +415,7 @@ def _filled(words: Words, nc: str, size_mb: int) -> list[str]:
 
 def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | None) -> str:
     if pipeline.wire not in networks:
-        return "needs a wire: not possible on plain loopback"
+        return "needs a link: not possible on plain loopback"
     if pipeline.cache == "cold" and not (file and can_be_cold(file)):
         return NO_DISK
     return ""

@@ -40,7 +40,7 @@ class Loopback(Network):
 
     @property
     def link(self) -> Link:
-        raise LabError("Loopback has no wire: delay, rate, queue and loss need Lab()")
+        raise LabError("Loopback has no link: delay, rate, queue and loss need Lab()")
 
     def close(self) -> None:
         if self._closed:

@@ -55,7 +55,7 @@ def test_composed_pipelines_on_plain_loopback(monkeypatch: pytest.MonkeyPatch) -
         pipes.compose("piped", "splice", "discard", block_bytes=50_000),
     ):
         result = pipes.measure(("wire-netcat", pipeline), runs=1, size_mb=3)
-        assert result["wire-netcat"].missing == "needs a wire: not possible on plain loopback"
+        assert result["wire-netcat"].missing == "needs a link: not possible on plain loopback"
         (run,) = result[pipes.COMPOSED].runs
         assert [process.command.split()[0] for process in run.processes] == pipeline.commands
         assert recordings.decode(recordings.encode(result))[pipes.COMPOSED].pipeline == pipeline

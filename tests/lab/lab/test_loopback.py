@@ -20,7 +20,7 @@ def test_loopback_runs_commands_and_refuses_the_rest_by_name() -> None:
         assert loop.server.address == "127.0.0.2"
         assert loop.client.run(["id", "-u"]).stdout.strip() == str(os.getuid())
         assert loop.client.sysctl("net.ipv4.tcp_rmem")
-        with pytest.raises(LabError, match="Loopback has no wire"):
+        with pytest.raises(LabError, match="Loopback has no link"):
             loop.link.update(rtt_ms=5)
         with pytest.raises(LabError, match="does not change the real machine"):
             loop.client.sysctl("net.ipv4.tcp_rmem", "1 2 3")

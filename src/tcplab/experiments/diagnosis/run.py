@@ -196,7 +196,7 @@ def check(source: str | os.PathLike[str]) -> CodeVerdict:
     if (now := mode()) != "live":
         why = why_no_lab() or f"TCPLAB_MODE={now}"
         return CodeVerdict(
-            which, None, f"The check counts segments on a laboratory's wire: {why}.", {}
+            which, None, f"The check counts segments on a laboratory's link: {why}.", {}
         )
     case = CASES[which]
     with temporary_folder() as directory:
