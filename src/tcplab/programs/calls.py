@@ -263,7 +263,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.log = CallLog()
-        self._sockets: dict[int, SocketCalls] = {}  # by cookie
+        self._sockets: dict[int, SocketCalls] = {}  # the key is the cookie
         self._options: dict[int, list[tuple[int, str, int]]] = {}
         self._listeners: dict[int, int] = {}  # cookies of the listening sockets, by port
         self._begun: dict[int, tuple[int, int]] = {}  # last connect: time and thread, by cookie
