@@ -23,26 +23,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.errors import LabError, ParameterError, StepError
-from tcplab.grading.apart import StepLimits, apart
+from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.generate import release
 from tcplab.grading.ledger import NO_MARKS, Ledger, locked, marks_by_hand
 from tcplab.grading.neutral import same_for_people, unfit_id
-from tcplab.grading.pool import Finished, load_ahead, look_for_interrupt, run_each
+from tcplab.grading.pool import Finished, look_for_interrupt, run_each
 from tcplab.grading.roster import CLASS_FILE, read_class
-from tcplab.grading.staging import content_key, content_keys
-from tcplab.grading.steps import Task, grade_submission
+from tcplab.grading.staging import content_key
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
+    from tcplab.grading.exchange import Arrival
+
 #: The grader gives up on a submission after this time. Other limits should end it earlier.
 DEADLINE_S: Final = 480.0
-
-
-#: Limits on reading all submissions of a class, to find those that have changed.
-_LOOK: Final = StepLimits(wall_s=600, cpu_s=300)
 
 
 @dataclass(slots=True)
@@ -77,7 +73,7 @@ class Batch:
             lacking[student] = f"{earlier}no feedback page: {reason}"
         return lacking
 
-    def take(self, finished: Finished[Task]) -> None:
+    def take(self, finished: Finished[GradingTask]) -> None:
         """Record the result of grading one submission."""
         student = finished.task.student
         result = finished.result or {"did": "graded", "error": finished.error}
@@ -122,8 +118,29 @@ def grade(
     return batch
 
 
+@dataclass(frozen=True, slots=True)
+class GradingTask:
+    """A submission to be graded."""
+
+    student: str  #: id of the student, which is the folder's name
+    assignment: str  #: name of the assignment, such as "small-writes"
+    course: Path  #: folder with nbgrader_config.py
+    reports: Path  #: folder of the assignment's logs and ledger
+    source_key: str  #: digest of the assignment and of how it is graded
+    marks_key: str  #: digest of the marks given by hand
+    again: bool = False  #: True to grade an unchanged submission again
+    feedback: bool = True  #: True to make the feedback page
+    unsafe_no_sandbox: bool = False  #: True to run the submission without a sandbox
+    run: str = ""  #: id of this run of the command, in which no submission is graded twice
+    #: the submission in the exchange to which the page is returned, or None
+    arrival: Arrival | None = None
+    #: number of submissions without full points for which a question's result is shown, if the page
+    #: is returned at once
+    tries: int = 0
+
+
 #: A function that calls grade_submission() with each task, as tcplab.grading.pool.run_each() does.
-Executor = Callable[[Iterable[Task | None]], Generator[Finished[Task]]]
+Executor = Callable[[Iterable[GradingTask | None]], Generator[Finished[GradingTask]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +161,9 @@ class Work:
     def reports(self) -> Path:
         return self.course / "reports" / self.assignment
 
-    def task(self, student: str, marks_key: str, **options: Any) -> Task:
+    def task(self, student: str, marks_key: str, **options: Any) -> GradingTask:
         """Return the task of grading the submission of a student."""
-        return Task(
+        return GradingTask(
             student,
             self.assignment,
             self.course,
@@ -176,6 +193,8 @@ class Work:
     @contextmanager
     def executor(self) -> Iterator[Executor]:
         """Yield a function that grades tasks, and remove its temporary files at the end."""
+        from tcplab.grading.steps import grade_submission  # slow, and of no use if none has changed
+
         if self.scheduler:
             from tcplab.grading.cluster import Needs, run_each_at
 
@@ -191,7 +210,6 @@ class Work:
                 deadline_s=DEADLINE_S,
             )
             return
-        load_ahead()
         with scratch_folder(self.reports) as scratch:
             yield partial(
                 run_each,
@@ -199,7 +217,6 @@ class Work:
                 jobs=self.jobs,
                 scratch=scratch,
                 deadline_s=DEADLINE_S,
-                ahead=(self.jobs + 1) // 2,
             )
 
 
@@ -280,20 +297,17 @@ def _unsure(submitters: Sequence[str], listed: Sequence[str]) -> dict[str, str]:
 
 
 def _up_to_date(work: Work, students: Sequence[str], marks: dict[str, str]) -> list[str]:
-    """Return those whose grades and pages are up to date, by one look at all submissions."""
+    """Return those whose grades and pages are up to date."""
     folders, directory = work.folders, work.folders.submitted_directory
     ledger = Ledger(work.reports, folders, work.assignment)
-    paths = [Path(folders.format_path(directory, name, work.assignment)) for name in students]
-    try:
-        keys = apart(content_keys, paths, work.source_key, limits=_LOOK)
-    except StepError:  # one at a time, then
-        return []
-    return [
-        student
-        for student, key in zip(students, keys, strict=True)
-        if ledger.has_grade(student, key)
-        and ledger.has_feedback(student, marks.get(student, NO_MARKS))
-    ]
+
+    def is_up_to_date(student: str) -> bool:
+        submitted = Path(folders.format_path(directory, student, work.assignment))
+        return ledger.has_feedback(student, marks.get(student, NO_MARKS)) and ledger.has_grade(
+            student, content_key(submitted, work.source_key)
+        )
+
+    return [student for student in students if is_up_to_date(student)]
 
 
 def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
@@ -334,7 +348,7 @@ def scratch_folder(reports: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(batch: Batch, executor: Executor, tasks: Sequence[Task]) -> None:
+def _run(batch: Batch, executor: Executor, tasks: Sequence[GradingTask]) -> None:
     from tqdm import tqdm
 
     began_s = time.monotonic()

@@ -42,7 +42,6 @@ class Ran:
     flags: list[str] = field(default_factory=list)  #: notes for a person to check
     #: why the answers are unknown although the cells stayed within all limits, or empty
     failure: str = ""
-    waited_s: float = 0.0  #: time spent waiting for a turn (tcplab.grading.pool)
 
 
 def run_cells(

@@ -13,6 +13,7 @@ import logging
 import multiprocessing
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.neutral import one_line
-from tcplab.grading.pool import Coming, Finished, load_ahead, look_for_interrupt, run_each
+from tcplab.grading.pool import Coming, Finished, look_for_interrupt, run_each
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -101,10 +102,14 @@ def _work(
     worker = get_worker()
     if reason := needs.lacking():
         return {"lacking": reason, "worker": worker.address}
-    load_ahead()
-    # Dask removes this folder, even if the worker is killed.
+    # Dask removes this folder, even if the worker is killed. It gets the server's socket, too.
+    tempfile.tempdir = worker.local_directory
     scratch = Path(worker.local_directory)
-    (done,) = run_each(function, [task], jobs=1, scratch=scratch, deadline_s=deadline_s)
+    # A worker has threads, so a server without any forks the process.
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["tcplab.grading.steps"])
+    (done,) = run_each(
+        function, [task], jobs=1, scratch=scratch, deadline_s=deadline_s, start="forkserver"
+    )
     return {"result": done.result, "error": done.error}
 
 

@@ -2,8 +2,8 @@
 
 All users may write to the exchange's folder `inbound`, so a submission belongs to the owner of its
 files, whatever its name says. nbgrader's own `collect` follows links, even into the solutions, only
-warns of another student's name, and stops at a name that it cannot parse. Here a separate process
-copies each submission without other users' files, and rejected submissions are reported.
+warns of another student's name, and stops at a name that it cannot parse. Here each submission is
+copied without other users' files, and rejected submissions are reported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 import stat
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -26,10 +26,9 @@ from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import parse_utc
 
 from tcplab.errors import ParameterError, StepError
-from tcplab.grading.apart import apart
 from tcplab.grading.course import expected_files
 from tcplab.grading.neutral import one_line, unfit_id
-from tcplab.grading.staging import Expected, copy_files, put_in_place
+from tcplab.grading.staging import Expected, Staged, copy_files, put_in_place
 
 #: `nbgrader submit` makes a complete folder accessible to all users. A folder that was made by hand
 #: is taken once it has not changed for this long.
@@ -131,12 +130,12 @@ def _utc(text: str) -> datetime | None:
         return None
 
 
-def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> dict[str, list[str]]:
-    """Copy a submission out of the exchange; return repairs and flags. Run this with apart()."""
+def take_arrival(arrival: Arrival, target: Path, expected: Expected) -> Staged:
+    """Copy a submission out of the exchange; return repairs and flags."""
     staged = copy_files(arrival.folder, target, expected, owner=arrival.owner)
     if not any(target.iterdir()):
         raise StepError("; ".join(["it contains no file of its owner", *staged.flags]))
-    return asdict(staged)
+    return staged
 
 
 class Collect(ExchangeCollect):  # type: ignore[misc]
@@ -172,14 +171,14 @@ class Collect(ExchangeCollect):  # type: ignore[misc]
                 continue
             fresh = target.with_name(f".{assignment}.taken")
             try:
-                taken = apart(take_arrival, arrival, fresh, expected)
+                taken = take_arrival(arrival, fresh, expected)
                 put_in_place(fresh, target)
             except (StepError, OSError) as error:
                 self.log.warning("%s: not collected: %s", student, one_line(error))
                 continue
             if self.coursedir.groupshared:
                 self.set_perms(target, fileperms=0o664, dirperms=0o2775)
-            notes = "; ".join([*taken["repairs"], *taken["flags"]])
+            notes = "; ".join([*taken.repairs, *taken.flags])
             self.log.info("%s: collected%s", student, notes and f"; {notes}")
 
     def _is_to_be_replaced(self, target: Path, arrival: Arrival) -> bool:

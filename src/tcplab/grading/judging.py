@@ -23,7 +23,6 @@ from tcplab.grading.assignment import Task, load_module, normal_id
 from tcplab.grading.cells import Cells, Ran, run_cells
 from tcplab.grading.checks import Verdict
 from tcplab.grading.flags import suspicious_source
-from tcplab.grading.pool import turn
 from tcplab.grading.release import released_files
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.sandbox_runner import read_files
@@ -87,9 +86,7 @@ class Judge:
     ) -> tuple[Ran, dict[str, Verdict]]:
         """Run a submission's cells, and judge each question; return the results and the verdicts.
 
-        The questions wait for a turn (tcplab.grading.pool), so that the number of programs observed
-        on a wire at the same time does not exceed the number of jobs. `folder` holds the submission
-        and the released files.
+        `folder` holds the submission and the released files.
         """
         names = [*self.task.names, "student"]
         deadline_s = time.monotonic() + JUDGING_S
@@ -116,24 +113,23 @@ class Judge:
             ran.notes.append(
                 f"A cell was stopped. All cells have {CELLS_S:g} s, and each half of what is left."
             )
-        with turn() as ran.waited_s:
-            submission = Submission(
-                student,
-                self.task.numbers(student),
-                answers,
-                files,
-                unsafe=self._unsafe,
-                folder=self._source,
-                deadline_s=deadline_s + ran.waited_s,
-            )
-            _look(submission, cells, ran)
-            with submission:
-                verdicts = {
-                    question: self._ask(question, submission, ran.failure) for question in questions
-                }
-                ran.flags += submission.flags
-                if submission.is_late:
-                    ran.flags.append(f"time-used-up: more than {JUDGING_S:g} s")
+        submission = Submission(
+            student,
+            self.task.numbers(student),
+            answers,
+            files,
+            unsafe=self._unsafe,
+            folder=self._source,
+            deadline_s=deadline_s,
+        )
+        _look(submission, cells, ran)
+        with submission:
+            verdicts = {
+                question: self._ask(question, submission, ran.failure) for question in questions
+            }
+            ran.flags += submission.flags
+            if submission.is_late:
+                ran.flags.append(f"time-used-up: more than {JUDGING_S:g} s")
         return ran, verdicts
 
     def _ask(self, question: str, submission: Submission, failure: str) -> Verdict:

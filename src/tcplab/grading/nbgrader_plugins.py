@@ -21,12 +21,11 @@ from traitlets import Bool, Float, Integer, List, Unicode
 
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart
-from tcplab.grading.cells import Ran
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, Report, parts_of
 from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line
-from tcplab.grading.pages import settle_page
+from tcplab.grading.pages import look_at_texts, settle_page, texts_of
 from tcplab.grading.release import released_files
 from tcplab.grading.repair import repair
 
@@ -64,11 +63,7 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         released = self._released(Path(filename), resources)
         if released is None:
             return super().from_filename(filename, resources=resources, **options)
-        try:
-            read = apart(read_submission, filename, str(released))
-        except StepError as error:
-            read = apart(read_submission, os.devnull, str(released))
-            read["about"]["repairs"] = [f"unreadable-notebook: {error}"]
+        read = _read_apart(filename, str(released))
         notebook = nbformat.from_dict(read["notebook"])
         notebook.metadata["tcplab"] = read["about"]
         for note in (*read["about"]["repairs"], *read["about"]["flags"]):
@@ -89,10 +84,32 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
         return original
 
 
-def read_submission(path: str, released: str) -> dict[str, Any]:
-    """Return the repaired "notebook", and notes "about" it. Run this with apart()."""
+def _read_apart(path: str, released: str) -> dict[str, Any]:
+    """Read a submission in another process, if need be without its texts or as an empty file."""
+    read: dict[str, Any]
+    try:
+        read = apart(read_submission, path, released)
+    except StepError as error:
+        try:
+            read = apart(read_submission, path, released, str(error))
+        except StepError as again:
+            read = apart(read_submission, os.devnull, released)
+            read["about"]["repairs"] = [f"unreadable-notebook: {again}"]
+    return read
+
+
+def read_submission(path: str, released: str, not_looked_at: str = "") -> dict[str, Any]:
+    """Return the repaired "notebook", and notes "about" it. Run this with apart().
+
+    With a reason in `not_looked_at`, all texts are to be shown as typed.
+    """
     repaired = repair(Path(path).read_bytes(), nbformat.read(released, as_version=4))
-    about = {"repairs": repaired.repairs, "flags": repaired.flags}
+    cells = repaired.notebook.cells
+    slow, flags = [(number, not_looked_at) for number, _ in texts_of(cells)], repaired.flags
+    if not not_looked_at:
+        slow, active = look_at_texts(cells)
+        flags = [*flags, *active]
+    about = {"repairs": repaired.repairs, "flags": flags, "slow": slow}
     about["untouched_tasks"] = repaired.untouched_tasks
     return {"notebook": repaired.notebook, "about": about}
 
@@ -113,12 +130,13 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
     def preprocess(self, nb: Any, resources: Any) -> Any:
         """Set the outputs of all code cells, with the judge's message in each test cell."""
         began_s = time.monotonic()
-        about = resources["nbgrader"]
+        about, notes = resources["nbgrader"], nb.metadata.pop("tcplab")
+        slow = notes.pop("slow")
         report = Report(
             about["student"],
             about["assignment"],
             sandboxed=not self.unsafe_no_sandbox,
-            **nb.metadata.pop("tcplab", {}),
+            **notes,
         )
         report.repairs = [*self.repairs, *report.repairs]
         report.flags = [*self.flags, *report.flags]
@@ -126,12 +144,12 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         source = Path(course.format_path(course.source_directory, ".", report.assignment))
         folder = Path(resources["metadata"]["path"])
         _make_readable(folder)
-        ran = self._judge(nb, source.resolve(), folder, report)
-        repairs, flags = settle_page(nb.cells, folder)
+        self._judge(nb, source.resolve(), folder, report)
+        repairs, flags = settle_page(nb.cells, folder, slow)
         report.repairs += repairs
         report.flags += flags
         report.repairs, report.flags = _few(report.repairs), _few(report.flags)
-        report.seconds = round(time.monotonic() - began_s - ran.waited_s, 3)
+        report.seconds = round(time.monotonic() - began_s, 3)
         if self.unsafe_no_sandbox:
             nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))
         path = report_path(Path(course.root).resolve(), report.assignment, report.student)
@@ -139,7 +157,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         resources["tcplab"] = report
         return nb, resources
 
-    def _judge(self, nb: Any, source: Path, folder: Path, report: Report) -> Ran:
+    def _judge(self, nb: Any, source: Path, folder: Path, report: Report) -> None:
         tests, cells = parts_of(nb)
         ran, verdicts = Judge(source, unsafe=self.unsafe_no_sandbox).judge(
             report.student, cells, list(tests), folder, cell_timeout_s=self.cell_timeout_s
@@ -158,7 +176,6 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         report.flags += [flag for flag in ran.flags if flag not in report.flags]
         kind = "not-judged: "
         report.not_judged = [f.removeprefix(kind) for f in ran.flags if f.startswith(kind)]
-        return ran
 
 
 def _few(notes: list[str]) -> list[str]:

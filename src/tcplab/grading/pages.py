@@ -11,7 +11,7 @@ import html
 import json
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,9 +25,6 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import v4
 from nbgrader import utils
 from pygments.token import STANDARD_TYPES
-
-from tcplab.errors import StepError
-from tcplab.grading.apart import apart
 
 #: Text, tables and pictures are allowed, but no forms, frames, styles, scripts, SVG or objects.
 _TAGS: Final = {
@@ -147,49 +144,54 @@ def as_typed(source: str) -> str:
     return f"<pre>{signs}</pre>"
 
 
-def settle_page(cells: Any, folder: Path) -> tuple[list[str], list[str]]:
-    """Make a notebook's page small and quick to render; return repairs, and flags for active HTML.
+def settle_page(
+    cells: Any, folder: Path, slow: Sequence[tuple[int, str]] = ()
+) -> tuple[list[str], list[str]]:
+    """Make a notebook's page small and quick to render; return repairs, and flags.
 
-    `folder` is the notebook's folder, which gets a file for each cell that is cut.
+    `folder` is the notebook's folder, which gets a file for each cell that is cut. `slow` are
+    the texts to show as typed, as look_at_texts() returns them.
     """
     repairs = _cut(cells, folder)
-    turned = [f"direction-marks: cell {n} of the notebook" for n in _show_directions(cells)]
-    texts = [
+    flags = [f"direction-marks: cell {n} of the notebook" for n in _show_directions(cells)]
+    for number, why in slow:
+        if f"cut: cell {number} of the notebook" not in repairs:
+            repairs.append(f"shown-as-typed: cell {number} of the notebook ({why})")
+            cells[number - 1].source = as_typed(cells[number - 1].source)
+    return repairs, flags
+
+
+def texts_of(cells: Any) -> list[tuple[int, Any]]:
+    """Return the texts that a learner may have written, each with its number in the notebook."""
+    return [
         (number, cell)
         for number, cell in enumerate(cells, 1)
         if cell.cell_type == "markdown" and not utils.is_locked(cell)
     ]
-    try:
-        slow, flags = apart(look_at_texts, texts)
-    except StepError as error:
-        slow, flags = [(number, str(error)) for number, _ in texts], []
-    flags += turned
-    for number, why in slow:
-        repairs.append(f"shown-as-typed: cell {number} of the notebook ({why})")
-        cells[number - 1].source = as_typed(cells[number - 1].source)
-    return repairs, flags
 
 
-def look_at_texts(texts: Any) -> tuple[list[tuple[int, str]], list[str]]:
+def look_at_texts(cells: Any) -> tuple[list[tuple[int, str]], list[str]]:
     """Return the texts to show as typed, each with the reason, and a flag for each active text.
 
-    Cleaning an active text removes tags, or attributes that are not for layout. `texts` are pairs
-    of number and cell. Signals are used, so run this with apart().
+    Cleaning an active text removes tags, or attributes that are not for layout. A text that will be
+    cut is not looked at. Signals are used, so run this with apart().
     """
     slow, flags, left = [], [], MAX_RENDERED
-    for number, cell in texts:
+    for number, cell in texts_of(cells):
+        if len(cell.source) > SHOWN["text"] // 2:
+            continue
         try:
-            with _at_most(_RENDER_S):
+            with at_most(_RENDER_S):
                 page = _render(cell.source, cell.get("attachments", {}))
                 if len(page) > left:
-                    raise _TooLongError
+                    raise TooLongError
                 clean = _clean(page)
                 if _elements(page) != _elements(clean):
                     flags.append(f"active-html: cell {number} of the notebook")
                 if _HAS_MATH.search(clean) and _without_active_math(clean) != clean:
                     flags.append(f"active-math: cell {number} of the notebook")
-        except (_TooLongError, Exception) as error:
-            is_long = isinstance(error, _TooLongError)
+        except (TooLongError, Exception) as error:
+            is_long = isinstance(error, TooLongError)
             slow.append((number, "too long or too slow" if is_long else type(error).__name__))
         else:
             left -= len(page)
@@ -243,16 +245,16 @@ def _cut(cells: Any, folder: Path) -> list[str]:
     return repairs
 
 
-class _TooLongError(BaseException):
+class TooLongError(BaseException):
     """The text is too long, or takes too long to render."""
 
 
 @contextmanager
-def _at_most(cpu_s: float) -> Iterator[None]:
+def at_most(cpu_s: float) -> Iterator[None]:
     """Interrupt code that uses more processor time than `cpu_s`, even in a regular expression."""
 
     def ring(*_: object) -> NoReturn:
-        raise _TooLongError
+        raise TooLongError
 
     before = signal.signal(signal.SIGPROF, ring)
     signal.setitimer(signal.ITIMER_PROF, cpu_s)

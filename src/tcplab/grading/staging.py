@@ -414,8 +414,3 @@ def content_key(folder: Path, *more: str) -> str:
         except OSError as error:
             digest.update(str(error.errno).encode())
     return digest.hexdigest()
-
-
-def content_keys(folders: Sequence[Path], *more: str) -> list[str]:
-    """Return the digest of each folder; see :func:`content_key`."""
-    return [content_key(folder, *more) for folder in folders]

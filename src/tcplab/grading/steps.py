@@ -1,7 +1,8 @@
 """Grade one submission in a separate process: copy it, judge it, and make its feedback.
 
-Each step that reads the raw submission runs in another process with limits (tcplab.grading.apart).
-nbgrader's converters do the rest; tcplab.grading.course configures them.
+The raw notebook is read in another process with limits (tcplab.grading.apart). nbgrader's
+converters do the rest; tcplab.grading.course configures them. The grader imports this module before
+it forks, so that all processes share what it loads.
 """
 
 from __future__ import annotations
@@ -14,22 +15,29 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from nbgrader.api import Gradebook
+from nbgrader.converters import Autograde, GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.exchange.default import ExchangeReleaseFeedback
+
+import tcplab.grading.captures  # judges import this and the next one
+import tcplab.grading.programs  # noqa: F401
 from tcplab.errors import StepError
-from tcplab.grading.apart import apart, print_traceback, reason
+from tcplab.grading.apart import print_traceback, reason
 from tcplab.grading.course import FEEDBACK_PAGE, expected_files, load_course
 from tcplab.grading.drawing import questions_by_choice
+from tcplab.grading.exchange import Arrival, take_arrival
 from tcplab.grading.ledger import Ledger
+from tcplab.grading.nbgrader_plugins import report_path
 from tcplab.grading.neutral import one_line
-from tcplab.grading.staging import Expected, content_key, put_in_place, stage
+from tcplab.grading.pages import TooLongError, at_most
+from tcplab.grading.staging import content_key, put_in_place, stage
 
 if TYPE_CHECKING:
-    from nbgrader.coursedir import CourseDirectory
-
-    from tcplab.grading.exchange import Arrival
+    from tcplab.grading.batch import GradingTask
 
 #: The preprocessors of an early feedback page. EarlyPage comes second, because it needs the grades.
 EARLY_PAGE: Final = [
@@ -40,31 +48,12 @@ EARLY_PAGE: Final = [
 #: Maximum number of attempts at a step of nbgrader. Another process may lock the gradebook for
 #: longer than nbgrader waits.
 ATTEMPTS: Final = 3
+#: Limit on the processor time for making a page. Its texts have been rendered once by then.
+_PAGE_S: Final = 20.0
 _LOG: Final = logging.getLogger("tcplab.grading")
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A submission to be graded."""
-
-    student: str  #: id of the student, which is the folder's name
-    assignment: str  #: name of the assignment, such as "small-writes"
-    course: Path  #: folder with nbgrader_config.py
-    reports: Path  #: folder of the assignment's logs and ledger
-    source_key: str  #: digest of the assignment and of how it is graded
-    marks_key: str  #: digest of the marks given by hand
-    again: bool = False  #: True to grade an unchanged submission again
-    feedback: bool = True  #: True to make the feedback page
-    unsafe_no_sandbox: bool = False  #: True to run the submission without a sandbox
-    run: str = ""  #: id of this run of the command, in which no submission is graded twice
-    #: the submission in the exchange to which the page is returned, or None
-    arrival: Arrival | None = None
-    #: number of submissions without full points for which a question's result is shown, if the page
-    #: is returned at once
-    tries: int = 0
-
-
-def grade_submission(task: Task) -> dict[str, Any]:
+def grade_submission(task: GradingTask) -> dict[str, Any]:
     """Grade a submission, or update its feedback, unless both are up to date.
 
     The result has "did" ("graded", "feedback" or "nothing"), and "error", "no_feedback" and
@@ -88,7 +77,7 @@ def _did(
 
 
 class _Grader:
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: GradingTask) -> None:
         self._task = task
         self._config, self._folders = load_course(task.course)
         self._ledger = Ledger(task.reports, self._folders, task.assignment)
@@ -109,7 +98,7 @@ class _Grader:
 
     def _grade(self) -> dict[str, Any]:
         task, student, ledger = self._task, self._task.student, self._ledger
-        key = apart(content_key, self._submitted, task.source_key)
+        key = content_key(self._submitted, task.source_key)
         # An earlier attempt in this run may have graded the work, and died while making the page.
         graded = bool(task.run) and ledger.run_that_graded(student) == task.run
         needs_grade = not ledger.has_grade(student, key) or (task.again and not graded)
@@ -145,12 +134,10 @@ class _Grader:
 
     def _take(self, arrival: Arrival) -> None:
         """Copy a submission out of the exchange, or raise StepError if there is nothing to copy."""
-        from tcplab.grading.exchange import take_arrival
-
         fresh = Path(tempfile.gettempdir(), "arrival")
         expected = expected_files(self._folders, self._task.assignment)
-        taken = apart(take_arrival, arrival, fresh, expected)
-        self._repairs, self._flags = taken["repairs"], taken["flags"]
+        taken = take_arrival(arrival, fresh, expected)
+        self._repairs, self._flags = taken.repairs, taken.flags
         put_in_place(fresh, self._submitted)
 
     def _open_log(self) -> None:
@@ -165,27 +152,21 @@ class _Grader:
 
     def _autograde(self) -> None:
         """Grade a copy of the submission with nbgrader, or raise StepError."""
-        from tcplab.grading.nbgrader_plugins import report_path
-
         task = self._task
         report = report_path(Path(self._folders.root), task.assignment, task.student)
         report.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix="tcplab-staging-") as staging:
             target = Path(staging) / task.student / task.assignment
             expected = expected_files(self._folders, task.assignment)
-            staged = apart(take_over, self._submitted, target, expected)
-            self._repairs += staged["repairs"]
-            self._flags += staged["flags"]
+            staged = stage(self._submitted, target, expected)
+            self._repairs += staged.repairs
+            self._flags += staged.flags
             for note in (*self._repairs, *self._flags):
                 _LOG.warning("%s", note)
             _attempt(lambda: self._convert(staging))
 
     def _not_judged(self) -> str | None:
         """Return the questions that could not be judged and that no person has marked, or None."""
-        from nbgrader.api import Gradebook
-
-        from tcplab.grading.nbgrader_plugins import report_path
-
         task, folders = self._task, self._folders
         path = report_path(Path(folders.root), task.assignment, task.student)
         notes = json.loads(path.read_text())["not_judged"]
@@ -202,8 +183,6 @@ class _Grader:
         return "; ".join(note for note in notes if note.partition(":")[0] not in marked) or None
 
     def _convert(self, staging: str) -> None:
-        from nbgrader.converters import Autograde
-
         config, folders = _configured(self._config, self._task)
         config.SandboxedExecute.update(repairs=self._repairs, flags=self._flags)
         folders.submitted_directory = config.CourseDirectory.submitted_directory = staging
@@ -212,20 +191,42 @@ class _Grader:
     def _generate_feedback(self) -> str | None:
         """Make the page, and release it if it is early. Return why there is none, or None."""
         try:
-            apart(make_feedback, self._task)
+            self._convert_to_page(as_typed=False)
         except StepError as error:
             _LOG.warning("the feedback is made with all texts as they were typed: %s", error)
             try:
-                apart(make_feedback, self._task, True)
+                self._convert_to_page(as_typed=True)
             except StepError as again:
                 return str(again)
         if self._task.arrival is None:
             return None
+        config, folders = _configured(self._config, self._task)
         try:
-            apart(release, self._task)
+            _attempt(ExchangeReleaseFeedback(coursedir=folders, config=config).start)
         except StepError as error:
             return f"made, but not released ({error})"
         return None
+
+    def _convert_to_page(self, as_typed: bool) -> None:
+        """Make the feedback page of a graded submission. `as_typed` shows all texts unrendered."""
+        task = self._task
+        config, folders = _configured(self._config, task)
+        if task.arrival is not None:
+            record = self._ledger.tries(task.student)
+            early = {"tries": task.tries, "record": str(record)}
+            source = Path(folders.format_path(folders.source_directory, ".", task.assignment))
+            by_choice = questions_by_choice(source)
+            config.EarlyPage.update(early, arrival=task.arrival.folder.name, by_choice=by_choice)
+            config.GenerateFeedback.preprocessors = EARLY_PAGE
+        if as_typed:
+            config.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.as_typed"}
+        try:
+            with at_most(_PAGE_S):
+                _attempt(
+                    GenerateFeedback(coursedir=folders, config=config, force=True, log=_LOG).start
+                )
+        except TooLongError:
+            raise StepError(f"it took more than {_PAGE_S:g} s of processor time") from None
 
     @property
     def _submitted(self) -> Path:
@@ -234,44 +235,10 @@ class _Grader:
         return Path(self._folders.format_path(directory, task.student, task.assignment))
 
 
-# ---- steps that run with apart() -----------------------------------------------------------------
-
-
-def take_over(source: Path, target: Path, expected: Expected) -> dict[str, list[str]]:
-    """Copy a submission, and return "repairs" and "flags"."""
-    return asdict(stage(source, target, expected))
-
-
-def make_feedback(task: Task, as_typed: bool = False) -> None:
-    """Make the feedback page of a graded submission. `as_typed` shows all texts unrendered."""
-    from nbgrader.converters import GenerateFeedback
-
-    config, folders = _configured(load_course(task.course)[0], task)
-    if task.arrival is not None:
-        record = Ledger(task.reports, folders, task.assignment).tries(task.student)
-        early = {"tries": task.tries, "record": str(record), "arrival": task.arrival.folder.name}
-        source = Path(folders.format_path(folders.source_directory, ".", task.assignment))
-        config.EarlyPage.update(early, by_choice=questions_by_choice(source))
-        config.GenerateFeedback.preprocessors = EARLY_PAGE
-    if as_typed:
-        config.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.as_typed"}
-    _attempt(GenerateFeedback(coursedir=folders, config=config, force=True, log=_LOG).start)
-
-
-def release(task: Task) -> None:
-    """Release the feedback page of a submission that came through the exchange."""
-    from nbgrader.exchange.default import ExchangeReleaseFeedback
-
-    config, folders = _configured(load_course(task.course)[0], task)
-    ExchangeReleaseFeedback(coursedir=folders, config=config).start()
-
-
 # ---- nbgrader ------------------------------------------------------------------------------------
 
 
-def _configured(config: Any, task: Task) -> tuple[Any, CourseDirectory]:
-    from nbgrader.coursedir import CourseDirectory
-
+def _configured(config: Any, task: GradingTask) -> tuple[Any, CourseDirectory]:
     config = copy.deepcopy(config)
     config.CourseDirectory.student_id = task.student
     config.CourseDirectory.assignment_id = task.assignment

@@ -22,12 +22,11 @@ from nbgrader.exchange.default import ExchangeReleaseFeedback
 from sqlalchemy.exc import OperationalError
 
 from tcplab.errors import ParameterError
-from tcplab.grading.batch import Batch, Work, prepare
+from tcplab.grading.batch import Batch, GradingTask, Work, prepare
 from tcplab.grading.exchange import Arrival, Collect, Inbound
 from tcplab.grading.ledger import NO_MARKS, Ledger
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pool import Finished, note_interrupt
-from tcplab.grading.steps import Task
 
 #: The default number of submissions for which a question's result is shown.
 TRIES: Final = 5
@@ -99,7 +98,7 @@ class _Watcher:
         self._looked_s = self._reported_s = float("-inf")
         self._is_report_due = self._is_over = False
 
-    def tasks(self) -> Iterator[Task | None]:
+    def tasks(self) -> Iterator[GradingTask | None]:
         """Yield the next task, or None while no submission waits, until the watch ends."""
         while not self._is_over:
             if time.monotonic() > self._looked_s + _LOOK_S:
@@ -133,7 +132,7 @@ class _Watcher:
         ]
         self._looked_s = time.monotonic()
 
-    def take(self, finished: Finished[Task]) -> None:
+    def take(self, finished: Finished[GradingTask]) -> None:
         student = finished.task.student
         self.watched.batch.take(finished)
         self._busy.discard(student)

@@ -60,7 +60,7 @@ LIMITS = StepLimits(
         (spin, "it took more than 1 s of processor time"),
         (search_long, "it took more than 1 s of processor time"),
         (allocate, "it took more than 200 MiB of memory"),
-        (crash, "its process died (SIGKILL)"),
+        (crash, "the grading process died (SIGKILL)"),
         (say_much, "it has 2097166 bytes to say"),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from tests.support.grading.damaged import DAMAGES, Notebook, changed
-from tests.support.grading.fixtures import Tiny, gradebook, grades, refused
+from tests.support.grading.fixtures import Tiny, graded_by_command, gradebook, grades, refused
 from tests.support.grading.hostile import ATTACKS
 from tests.support.nonempty import each
 
@@ -311,3 +311,23 @@ def test_new_assignment_works_unedited(tmp_path: Path) -> None:
         assert trial.run(name).as_expected, name
     with pytest.raises(ParameterError, match="exists already"):
         new_assignment(tmp_path, "mine")
+
+
+NOTES_FORKS = """
+import os
+
+def note():
+    with open("forks", "a") as file:
+        file.write(f"{os.getpid()}\\n")
+
+os.register_at_fork(after_in_child=note)
+"""
+
+
+def test_submission_takes_two_forks_of_the_grader(copied: Path) -> None:
+    """One grades it and one reads its notebook; the sandbox's Python is started, not forked."""
+    with (copied / "nbgrader_config.py").open("a") as config:
+        config.write(NOTES_FORKS)
+    output, _ = graded_by_command(copied, "--again", "ada").communicate()
+    assert output.startswith("1 graded in"), output
+    assert len(set((copied / "forks").read_text().split())) == 2

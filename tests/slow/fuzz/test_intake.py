@@ -26,7 +26,7 @@ from tests.support.grading.tiny import write_tiny
 from tcplab.errors import StepError
 from tcplab.grading.channel import receive
 from tcplab.grading.collect import unpack
-from tcplab.grading.pages import safe_markdown, settle_page
+from tcplab.grading.pages import look_at_texts, safe_markdown, settle_page
 from tcplab.grading.repair import repair
 from tcplab.grading.staging import Expected, content_key, stage
 
@@ -129,13 +129,14 @@ def handed_in() -> dict[str, Any]:
 def check_notebook(data: bytes) -> None:
     repaired = repair(data, released())
     with tempfile.TemporaryDirectory() as folder:
-        repairs, flags = settle_page(repaired.notebook.cells, Path(folder))
+        slow, active = look_at_texts(repaired.notebook.cells)
+        repairs, flags = settle_page(repaired.notebook.cells, Path(folder), slow)
     nbformat.validate(repaired.notebook)
     nbformat.writes(repaired.notebook).encode()
     for cell in repaired.notebook.cells:
         if cell.cell_type == "markdown":
             safe_markdown({"cell": cell}, cell.source).encode()
-    notes = [*repaired.repairs, *repaired.flags, *repairs, *flags]
+    notes = [*repaired.repairs, *repaired.flags, *repairs, *flags, *active]
     assert all(note.isprintable() for note in notes)
     if not notes:
         kept = {cell.source.strip() for cell in repaired.notebook.cells}

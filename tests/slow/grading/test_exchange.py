@@ -151,7 +151,7 @@ def test_files_of_another_user_are_not_collected(course: Path, tiny: Tiny, tmp_p
     arrival = Inbound(inbound_of(course).parent, "tiny", False).newest()[0]["games"]
     owned = type(arrival)("games", arrival.at, arrival.folder, 65534, 0.0)
     expected = expected_files(load_course(course)[1], "tiny")
-    assert take_arrival(owned, tmp_path / "t", expected)["flags"] == [
+    assert take_arrival(owned, tmp_path / "t", expected).flags == [
         "unreadable: 'total.c' (another user's file)"
     ]
     assert not (tmp_path / "t" / "total.c").exists()

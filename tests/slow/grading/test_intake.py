@@ -33,8 +33,9 @@ from tcplab.grading.pages import safe_markdown, settle_page
 def read(tiny: Tiny, submission: Path) -> tuple[Any, list[str]]:
     """Return the cells of a submission's repaired notebook, ready for a page, and the repairs."""
     paths = str(submission / "tiny.ipynb"), str(tiny.exercise / "tiny.ipynb")
-    cells = nbformat.from_dict(apart(read_submission, *paths)["notebook"]).cells
-    repairs, _flags = settle_page(cells, submission)
+    made = apart(read_submission, *paths)
+    cells = nbformat.from_dict(made["notebook"]).cells
+    repairs, _flags = settle_page(cells, submission, made["about"]["slow"])
     return cells, repairs
 
 

@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tcplab.grading.pool import turn
-
 
 def work(task: dict[str, Any]) -> dict[str, Any]:
     """Note the attempt. Then sleep, die or raise if the task says so, or leave a temporary file."""
@@ -33,17 +31,3 @@ def tasks(folder: Path, *deeds: str) -> list[dict[str, Any]]:
         {"name": f"{number}-{deed}", "do": deed, "folder": str(folder)}
         for number, deed in enumerate(deeds)
     ]
-
-
-def work_in_turn(task: dict[str, Any]) -> None:
-    """Hold a turn, marked by a file; note how many processes of the pool hold one at that time."""
-    folder = Path(task["folder"])
-    with turn():
-        mark = folder / f"turn-{task['name']}"
-        mark.write_text("")
-        time.sleep(0.3)
-        with (folder / "tried").open("a") as file:
-            file.write(f"{len(list(folder.glob('turn-*')))}\n")
-        mark.unlink()
-        if task["do"] == "die":
-            os.kill(os.getpid(), signal.SIGKILL)
