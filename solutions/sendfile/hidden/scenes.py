@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import REPLY, CallLog, record_connection
+from tcplab.grading.captures import REPLY, CaptureLog, record_connection
 
 ANSWER = "q6_reason"
 CAUSES = ("corked", "held-by-nagle", "window-closed")
@@ -52,7 +52,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
     )
 
 
-def send(connection: socket.socket, scene: Scene, log: CallLog) -> None:
+def send(connection: socket.socket, scene: Scene, log: CaptureLog) -> None:
     """Make the calls of the scene, and wait for the receipt."""
     with tempfile.TemporaryFile() as file:
         file.write(random.Random(scene.file_bytes).randbytes(scene.file_bytes))
@@ -62,7 +62,9 @@ def send(connection: socket.socket, scene: Scene, log: CallLog) -> None:
         connection.recv(len(REPLY), socket.MSG_WAITALL)
 
 
-def make_call(connection: socket.socket, call: str, scene: Scene, file: int, log: CallLog) -> None:
+def make_call(
+    connection: socket.socket, call: str, scene: Scene, file: int, log: CaptureLog
+) -> None:
     """Make one call, and note it in the log unless it is a sleep."""
     name, _, value = call.partition("=")
     if name == "sleep":
@@ -94,7 +96,7 @@ def record(path: Path, scene: Scene) -> None:
     def prepare(listener: socket.socket, _: socket.socket) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
 
-    log = CallLog()
+    log = CaptureLog()
     with Lab(rtt_ms=scene.rtt_ms) as lab:
         client, server = partial(send, scene=scene, log=log), partial(serve, scene=scene)
         record_connection(lab, path, client, server, prepare=prepare)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.generate import release
-from tcplab.grading.ledger import NO_MARKS, Ledger, locked, marks_by_hand
+from tcplab.grading.ledger import NO_MARKS, GradeLedger, locked, marks_by_hand
 from tcplab.grading.neutral import same_for_people, unfit_id
 from tcplab.grading.pool import Finished, look_for_interrupt, run_each
 from tcplab.grading.roster import CLASS_FILE, read_class
@@ -299,7 +299,7 @@ def _unsure(submitters: Sequence[str], listed: Sequence[str]) -> dict[str, str]:
 def _up_to_date(work: Work, students: Sequence[str], marks: dict[str, str]) -> list[str]:
     """Return those whose grades and pages are up to date."""
     folders, directory = work.folders, work.folders.submitted_directory
-    ledger = Ledger(work.reports, folders, work.assignment)
+    ledger = GradeLedger(work.reports, folders, work.assignment)
 
     def is_up_to_date(student: str) -> bool:
         submitted = Path(folders.format_path(directory, student, work.assignment))

@@ -158,7 +158,7 @@ def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
 # ---- making --------------------------------------------------------------------------------------
 
 
-class CallLog:
+class CaptureLog:
     """A list of the calls of a recorded program, with times on the capture's clock."""
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ def small_talk(
     return talk
 
 
-def send_messages(connection: socket.socket, messages: Sequence[str], log: CallLog) -> None:
+def send_messages(connection: socket.socket, messages: Sequence[str], log: CaptureLog) -> None:
     """Act as a client that sends messages and reads the reply to each.
 
     A message lists its calls: a size to write, "cork=1", "cork=0", or "sleep=SECONDS", which is not
@@ -235,7 +235,7 @@ def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> Non
 
 def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> None:
     """Record a client that sends these messages, and save the log of its calls with the capture."""
-    log = CallLog()
+    log = CaptureLog()
     with Lab(rtt_ms=rtt_ms) as lab:
         record_connection(
             lab,

@@ -30,7 +30,7 @@ _SHARE: Final = 0.75
 
 
 @dataclass(slots=True)
-class Ran:
+class CellsRun:
     """The results of running a notebook's cells."""
 
     #: outputs of each completed cell, by the cell's index
@@ -54,14 +54,14 @@ def run_cells(
     cell_timeout_s: float = 30.0,
     student: str = "learner",
     unsafe: bool = False,
-) -> Ran:
+) -> CellsRun:
     """Run cells in a sandbox with a copy of `folder`; return the variables `names`, and `files`.
 
     If a cell ends its process (by os._exit, too much memory, or an endless loop that cannot be
     interrupted), the other cells are run again without it in the remaining time. No cell is run
     again if SIGKILL ended the process within its limits.
     """
-    ran, left, limits = Ran(), list(cells), limits or Limits()
+    ran, left, limits = CellsRun(), list(cells), limits or Limits()
     deadline_s = time.monotonic() + limits.wall_s
     for _ in range(MAX_RESTARTS + 1):
         request = {
@@ -105,7 +105,7 @@ def _run_inside(
 
 
 def _take_over(
-    ran: Ran, cells: Cells, names: Sequence[str], files: Sequence[str], outcome: Outcome
+    ran: CellsRun, cells: Cells, names: Sequence[str], files: Sequence[str], outcome: Outcome
 ) -> int | None:
     """Add the outcome to `ran`; return the index of the cell that ended the process, or None."""
     received = receive(outcome.result, [index for index, _ in cells], names, files)

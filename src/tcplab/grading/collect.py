@@ -69,7 +69,7 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class Submitter:
     """The learner who sent an archive, according to the archive's name."""
 
     login: str
@@ -84,7 +84,7 @@ class Collected:
 
     #: by login: "new", "unchanged", "replaced" or why the old submission was kept, and any notes
     done: dict[str, str] = field(default_factory=dict)
-    senders: dict[str, Sender] = field(default_factory=dict)  #: sender of each login in `done`
+    senders: dict[str, Submitter] = field(default_factory=dict)  #: sender of each login in `done`
     refused: dict[str, str] = field(default_factory=dict)  #: reasons for rejections, by archive
     missing: list[str] = field(default_factory=list)  #: logins of the class without a submission
 
@@ -199,7 +199,7 @@ def archive_members(path: str) -> list[tuple[int, str]]:
         ]
 
 
-def sender_of(name: str, known: Collection[str] = ()) -> Sender:
+def sender_of(name: str, known: Collection[str] = ()) -> Submitter:
     """Parse the sender from an archive's name, or raise ParameterError if there is no valid login.
 
     The known logins distinguish "ada-1" from a second submission by "ada" on Canvas.
@@ -217,7 +217,7 @@ def sender_of(name: str, known: Collection[str] = ()) -> Sender:
         raise ParameterError(f"its login {reason}")
     about = match or _MOODLES_FOLDER.fullmatch(path.parent.name)
     is_late = bool(about and about.groupdict().get("late"))
-    return Sender(login, about["name"], about["number"], is_late) if about else Sender(login)
+    return Submitter(login, about["name"], about["number"], is_late) if about else Submitter(login)
 
 
 def _senders(
@@ -225,9 +225,9 @@ def _senders(
     known: Mapping[str, str],
     collected: Collected,
     take: Sequence[str] = (),
-) -> dict[str, tuple[Sender, Archive]]:
+) -> dict[str, tuple[Submitter, Archive]]:
     """Return each login's sender and archive. Two are both rejected; one may be someone else's."""
-    by_login: dict[str, list[tuple[Sender, Archive]]] = {}
+    by_login: dict[str, list[tuple[Submitter, Archive]]] = {}
     known_alike = {same_for_people(login): login for login in known}
     for archive in archives:
         try:

@@ -20,7 +20,7 @@ from typing import Any, Final
 from tcplab.errors import LabError
 from tcplab.grading.apart import reason
 from tcplab.grading.assignment import Task, load_module, normal_id
-from tcplab.grading.cells import Cells, Ran, run_cells
+from tcplab.grading.cells import Cells, CellsRun, run_cells
 from tcplab.grading.checks import Verdict
 from tcplab.grading.flags import suspicious_source
 from tcplab.grading.release import released_files
@@ -36,7 +36,7 @@ JUDGING_S: Final = 50.0
 
 
 @dataclass(slots=True)
-class Report:
+class JudgingReport:
     """The report on a graded submission, as stored in a file."""
 
     student: str
@@ -83,7 +83,7 @@ class Judge:
         folder: Path,
         *,
         cell_timeout_s: float = 30.0,
-    ) -> tuple[Ran, dict[str, Verdict]]:
+    ) -> tuple[CellsRun, dict[str, Verdict]]:
         """Run a submission's cells, and judge each question; return the results and the verdicts.
 
         `folder` holds the submission and the released files.
@@ -159,7 +159,7 @@ class Judge:
         return Verdict(verdict.share, verdict.message[:MAX_MESSAGE])
 
 
-def _look(submission: Submission, cells: Cells, ran: Ran) -> None:
+def _look(submission: Submission, cells: Cells, ran: CellsRun) -> None:
     """Flag suspicious code in a submission, and the use of another student's numbers."""
     claimed, student = submission.answers["student"], submission.student
     if isinstance(claimed, str) and normal_id(claimed) != normal_id(student):

@@ -39,7 +39,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-class Ledger:
+class GradeLedger:
     """The records of what has been graded in one assignment."""
 
     def __init__(self, reports: Path, folders: CourseDirectory, assignment: str) -> None:

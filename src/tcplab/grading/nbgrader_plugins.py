@@ -22,7 +22,7 @@ from traitlets import Bool, Float, Integer, List, Unicode
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart
 from tcplab.grading.checks import score
-from tcplab.grading.judging import Judge, Report, parts_of
+from tcplab.grading.judging import Judge, JudgingReport, parts_of
 from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pages import look_at_texts, settle_page, texts_of
@@ -132,7 +132,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         began_s = time.monotonic()
         about, notes = resources["nbgrader"], nb.metadata.pop("tcplab")
         slow = notes.pop("slow")
-        report = Report(
+        report = JudgingReport(
             about["student"],
             about["assignment"],
             sandboxed=not self.unsafe_no_sandbox,
@@ -157,7 +157,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         resources["tcplab"] = report
         return nb, resources
 
-    def _judge(self, nb: Any, source: Path, folder: Path, report: Report) -> None:
+    def _judge(self, nb: Any, source: Path, folder: Path, report: JudgingReport) -> None:
         tests, cells = parts_of(nb)
         ran, verdicts = Judge(source, unsafe=self.unsafe_no_sandbox).judge(
             report.student, cells, list(tests), folder, cell_timeout_s=self.cell_timeout_s
@@ -224,7 +224,7 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
             gradebook.db.commit()
         return nb, resources
 
-    def _settle(self, grade: Any, cell: Any, report: Report) -> None:
+    def _settle(self, grade: Any, cell: Any, report: JudgingReport) -> None:
         """Set the score of one cell, and whether a person has to mark it."""
         name = cell.metadata.nbgrader["grade_id"]
         if utils.is_task(cell):

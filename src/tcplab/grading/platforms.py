@@ -17,7 +17,7 @@ from tcplab.grading.batch import grade
 from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line, unfit_id
-from tcplab.grading.report import Line, lines
+from tcplab.grading.report import ReportLine, lines
 from tcplab.grading.staging import Expected, copy_files
 
 _CONFIGURATION: Final = """\
@@ -27,7 +27,7 @@ configure(get_config(), Path(__file__).resolve().parent)
 """
 
 
-class Question(NamedTuple):
+class QuestionResult(NamedTuple):
     """The result of one question."""
 
     name: str
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 def autograde(
     folder: Path, assignment: str, student: str, *, course: Path, platform: str, into: Path
-) -> list[Question]:
+) -> list[QuestionResult]:
     """Grade a submission and write its results for a platform, one of FORMATS; return them.
 
     Questions that a person marks are not part of the results. Raise LabError if the submission, or
@@ -66,15 +66,15 @@ def autograde(
     return results
 
 
-def _results(line: Line, full: Mapping[str, float]) -> list[Question]:
+def _results(line: ReportLine, full: Mapping[str, float]) -> list[QuestionResult]:
     return [
-        Question(name, line.by_question.get(name, 0.0), most, line.messages.get(name, ""))
+        QuestionResult(name, line.by_question.get(name, 0.0), most, line.messages.get(name, ""))
         for name, most in sorted(full.items())
         if name in line.messages and name not in line.unmarked
     ]
 
 
-def gradescope(results: list[Question]) -> dict[str, Any]:
+def gradescope(results: list[QuestionResult]) -> dict[str, Any]:
     """Return the results as Gradescope's results.json has them."""
     tests = [
         {
@@ -91,7 +91,7 @@ def gradescope(results: list[Question]) -> dict[str, Any]:
     return {"score": round(sum(one.points for one in results), 2), "tests": tests}
 
 
-def prairielearn(results: list[Question]) -> dict[str, Any]:
+def prairielearn(results: list[QuestionResult]) -> dict[str, Any]:
     """Return the results of a PrairieLearn external grader, with a score from 0 to 1."""
     full = sum(one.full for one in results)
     tests = [
@@ -107,7 +107,7 @@ def prairielearn(results: list[Question]) -> dict[str, Any]:
     return {"gradable": True, "score": score, "tests": tests}
 
 
-FORMATS: Final[Mapping[str, Callable[[list[Question]], dict[str, Any]]]] = {
+FORMATS: Final[Mapping[str, Callable[[list[QuestionResult]], dict[str, Any]]]] = {
     "gradescope": gradescope,
     "prairielearn": prairielearn,
 }

@@ -19,7 +19,7 @@ _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReportLine:
     """One student in the report."""
 
     student: str
@@ -42,14 +42,14 @@ def lines(
     root: Path,
     failed: Mapping[str, str],
     lacking: Mapping[str, str],
-) -> tuple[list[Line], dict[str, float]]:
+) -> tuple[list[ReportLine], dict[str, float]]:
     """Return the report's line for each student, and the full points of each question."""
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
     from tcplab.grading.nbgrader_plugins import report_path
 
-    by_student = {student: Line(student, error=error) for student, error in failed.items()}
+    by_student = {student: ReportLine(student, error=error) for student, error in failed.items()}
     folders = CourseDirectory(config=config)
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
         full = {
@@ -66,7 +66,7 @@ def lines(
             handed_in = folders.format_path(folders.submitted_directory, student, assignment)
             withdrawn = "" if Path(handed_in).is_dir() else "withdrawn: its folder is gone"
             error = failed.get(student) or withdrawn
-            by_student[student] = Line(
+            by_student[student] = ReportLine(
                 student,
                 None if error else float(submission.score),
                 {grade.name: float(grade.score) for grade in grades},
@@ -81,12 +81,14 @@ def lines(
                 person.lms_user_id or "",
             )
     for student in read_class(root):
-        by_student.setdefault(student, Line(student, error="nothing was handed in", to_mark=False))
+        by_student.setdefault(
+            student, ReportLine(student, error="nothing was handed in", to_mark=False)
+        )
     _flag_likeness(folders, assignment, by_student)
     return [by_student[student] for student in sorted(by_student)], full
 
 
-def _flag_likeness(folders: Any, assignment: str, by_student: Mapping[str, Line]) -> None:
+def _flag_likeness(folders: Any, assignment: str, by_student: Mapping[str, ReportLine]) -> None:
     source = Path(folders.format_path(folders.source_directory, ".", assignment))
     graded = {
         student: Path(folders.format_path(folders.autograded_directory, student, assignment))
@@ -130,7 +132,7 @@ def write_report(
     return folder / "index.html"
 
 
-def _items(listed: Sequence[Line], full: Mapping[str, float]) -> list[Item]:
+def _items(listed: Sequence[ReportLine], full: Mapping[str, float]) -> list[Item]:
     marked = [
         Marked({k: v for k, v in line.by_question.items() if k not in line.unmarked}, line.messages)
         for line in listed
@@ -142,7 +144,9 @@ def _items(listed: Sequence[Line], full: Mapping[str, float]) -> list[Item]:
 _Rows = Iterator[Sequence[object]]
 
 
-def _for_spreadsheets(listed: Sequence[Line], questions: Sequence[str], max_score: float) -> _Rows:
+def _for_spreadsheets(
+    listed: Sequence[ReportLine], questions: Sequence[str], max_score: float
+) -> _Rows:
     header = ["student", "score", "max_score", *questions, "to_mark", "seconds"]
     yield [*header, "repairs", "flags", "error"]
     for line in listed:
@@ -152,7 +156,7 @@ def _for_spreadsheets(listed: Sequence[Line], questions: Sequence[str], max_scor
         yield [line.student, *points, to_mark, f"{line.seconds:.1f}", *notes]
 
 
-def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
+def _for_moodle(assignment: str, scored: Sequence[ReportLine]) -> _Rows:
     """Yield rows for Moodle's "Import > CSV file", with the user and the points.
 
     Students without a grade are left out, because their ids may be wrong. A single unknown user
@@ -162,7 +166,7 @@ def _for_moodle(assignment: str, scored: Sequence[Line]) -> _Rows:
     yield from ([line.student, line.score] for line in scored)
 
 
-def _for_canvas(assignment: str, scored: Sequence[Line], max_score: float) -> _Rows:
+def _for_canvas(assignment: str, scored: Sequence[ReportLine], max_score: float) -> _Rows:
     yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
     yield ["    Points Possible", "", "", "", "", max_score]
     for line in scored:

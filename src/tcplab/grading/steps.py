@@ -30,7 +30,7 @@ from tcplab.grading.apart import print_traceback, reason
 from tcplab.grading.course import FEEDBACK_PAGE, expected_files, load_course
 from tcplab.grading.drawing import questions_by_choice
 from tcplab.grading.exchange import Arrival, take_arrival
-from tcplab.grading.ledger import Ledger
+from tcplab.grading.ledger import GradeLedger
 from tcplab.grading.nbgrader_plugins import report_path
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pages import TooLongError, at_most
@@ -80,7 +80,7 @@ class _Grader:
     def __init__(self, task: GradingTask) -> None:
         self._task = task
         self._config, self._folders = load_course(task.course)
-        self._ledger = Ledger(task.reports, self._folders, task.assignment)
+        self._ledger = GradeLedger(task.reports, self._folders, task.assignment)
         self._repairs: list[str] = []
         self._flags: list[str] = []
 

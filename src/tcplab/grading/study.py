@@ -34,7 +34,7 @@ from tcplab.checks import choice
 from tcplab.errors import ParameterError, TcplabError
 from tcplab.grading.archive import named_in, take_out
 from tcplab.grading.assignment import Assignment, Task, open_assignment
-from tcplab.grading.cells import Cells, Ran
+from tcplab.grading.cells import Cells, CellsRun
 from tcplab.grading.checks import score
 from tcplab.grading.drawing import solved
 from tcplab.grading.judging import Judge, parts_of
@@ -334,7 +334,7 @@ class _ProblemSet:
         path = self.exercise / str(file)
         return path.is_file() and path.read_bytes() == self._released.get(str(file))
 
-    def _given(self, question: str, ran: Ran) -> str | None:
+    def _given(self, question: str, ran: CellsRun) -> str | None:
         """Return a short digest of the learner's answer, or None if there is no answer."""
         names = self.task.answers.get(question)
         if names is None:
@@ -428,7 +428,7 @@ def _student_in(cells: Cells) -> str | None:
     return student
 
 
-def _failed_cells(ran: Ran) -> list[str]:
+def _failed_cells(ran: CellsRun) -> list[str]:
     return [
         f"Cell {index + 1} of the notebook ends with {output['ename']}: {output['evalue']}"
         for index, outputs in sorted(ran.outputs.items())

@@ -24,7 +24,7 @@ from sqlalchemy.exc import OperationalError
 from tcplab.errors import ParameterError
 from tcplab.grading.batch import Batch, GradingTask, Work, prepare
 from tcplab.grading.exchange import Arrival, Collect, Inbound
-from tcplab.grading.ledger import NO_MARKS, Ledger
+from tcplab.grading.ledger import NO_MARKS, GradeLedger
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pool import Finished, note_interrupt
 
@@ -37,7 +37,7 @@ _REPORT_S: Final = 60.0
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchOutcome:
     """The outcome of grading submissions as they arrived."""
 
     batch: Batch = field(default_factory=Batch)
@@ -54,7 +54,7 @@ class Watched:
 
 def watch(
     assignment: str, tell: Callable[[str], None], *, tries: int = TRIES, **where: Any
-) -> Watched:
+) -> WatchOutcome:
     """Grade submissions as they arrive, until Ctrl-C or SIGTERM.
 
     A second signal abandons running work. `tell` is called with each line of the output.
@@ -82,7 +82,7 @@ def watch(
 
 class _Watcher:
     def __init__(self, work: Work, tries: int, tell: Callable[[str], None]) -> None:
-        self.watched = Watched()
+        self.watched = WatchOutcome()
         self._work = work
         self._tries = tries
         self._tell = tell
@@ -90,7 +90,7 @@ class _Watcher:
         folder = Path(collecting.root, work.folders.course_id)
         self._inbound = Inbound(folder, work.assignment, collecting.check_owner)
         ExchangeReleaseFeedback(coursedir=work.folders, config=work.config).init_dest()
-        self._ledger = Ledger(work.reports, work.folders, work.assignment)
+        self._ledger = GradeLedger(work.reports, work.folders, work.assignment)
         self._busy: set[str] = set()
         self._last: dict[str, str] = {}  # sort key of the submission taken last, by student
         self._graded: Counter[str] = Counter()

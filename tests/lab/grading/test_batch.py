@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from tests.support.grading.damaged import DAMAGES, Notebook, changed
-from tests.support.grading.fixtures import Tiny, graded_by_command, gradebook, grades, refused
+from tests.support.grading.fixtures import Tiny, gradebook, graded_by_command, grades, refused
 from tests.support.grading.hostile import ATTACKS
 from tests.support.nonempty import each
 

@@ -16,7 +16,7 @@ from tcplab import Lab
 from tcplab.errors import LabError
 from tcplab.grading.archive import Stored, captures_in, write_archive
 from tcplab.grading.captures import (
-    CallLog,
+    CaptureLog,
     Facts,
     calls_of,
     data_segments,
@@ -135,7 +135,7 @@ def wait_for(event: threading.Event) -> None:
 
 
 def test_log_is_read_as_written(tmp_path: Path) -> None:
-    log = CallLog()
+    log = CaptureLog()
     before_ns = time.time_ns()
     log.note("cork", 1)
     log.note("write", 300)

@@ -12,7 +12,7 @@ from nbgrader.api import Gradebook
 from tests.support.grading.tiny import cell, check_cell
 
 from tcplab.grading.course import find_alembic
-from tcplab.grading.judging import Report
+from tcplab.grading.judging import JudgingReport
 from tcplab.grading.nbgrader_plugins import SaveScores
 
 WHERE = ("notebook", "assignment", "ada")
@@ -53,7 +53,7 @@ def gradebook_url(fresh: Path, tmp_path: Path) -> str:
 def save(url: str, cells: list[Any], scores: dict[str, float | None], *untouched: str) -> None:
     notebook, assignment, student = WHERE
     about = {"notebook": notebook, "assignment": assignment, "student": student, "db_url": url}
-    report = Report("ada", assignment, scores=scores, untouched_tasks=list(untouched))
+    report = JudgingReport("ada", assignment, scores=scores, untouched_tasks=list(untouched))
     SaveScores().preprocess(v4.new_notebook(cells=cells), {"nbgrader": about, "tcplab": report})
 
 

@@ -21,7 +21,7 @@ from tcplab.cli import main
 from tcplab.errors import StepError
 from tcplab.grading.apart import apart
 from tcplab.grading.batch import Batch, grade
-from tcplab.grading.collect import Sender, collect
+from tcplab.grading.collect import Submitter, collect
 from tcplab.grading.course import load_course
 from tcplab.grading.flags import suspicious_source
 from tcplab.grading.nbgrader_plugins import read_submission
@@ -225,7 +225,7 @@ def test_lms_user_id_identifies_the_sender(tiny: Tiny, tmp_path: Path) -> None:
         with zipfile.ZipFile(folder / f"lovelace_1_2_{login}.zip", "w") as archive:
             archive.writestr("tiny.ipynb", "{}")
     collected = collect("tiny", [folder], course=course)
-    assert collected.senders == {"ada": Sender("ada", "lovelace", "1")}
+    assert collected.senders == {"ada": Submitter("ada", "lovelace", "1")}
     assert collected.refused == {
         "lovelace_1_2_bob.zip": "belongs to the LMS's user 1, but bob is user 3"
     }

@@ -23,7 +23,7 @@ from tcplab.grading.apart import apart
 from tcplab.grading.checks import score
 from tcplab.grading.course import configure, load_course
 from tcplab.grading.generate import release
-from tcplab.grading.judging import Judge, Report, parts_of
+from tcplab.grading.judging import Judge, JudgingReport, parts_of
 from tcplab.grading.nbgrader_plugins import read_submission
 from tcplab.grading.staging import Expected, stage
 
@@ -47,11 +47,11 @@ class Tiny:
 
 def judge_submission(
     judge: Judge, exercise: Path, submission: Path, student: str, *, cell_timeout_s: float = 30.0
-) -> Report:
+) -> JudgingReport:
     """Judge a folder as handed in, without nbgrader and its gradebook."""
     import nbformat
 
-    report = Report(student, judge.name)
+    report = JudgingReport(student, judge.name)
     with tempfile.TemporaryDirectory(prefix="tcplab-submission-") as name:
         Path(name).chmod(0o755)
         folder = Path(name) / "given"
