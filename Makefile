@@ -66,7 +66,7 @@ bench: setup-dev ## compare the course's programs with similar ones on a quiet m
 	python -m bench $(ARGS)
 
 exercises: setup ## generate exercises/ from solutions/
-	python -m tcplab.grading.generate
+	python -m tcplab.grading.release
 
 # Let pytest keep its bytecode even if the environment forbids it, since otherwise each worker compiles again.
 test test-all test-class test-course: export PYTHONDONTWRITEBYTECODE =

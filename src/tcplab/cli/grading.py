@@ -53,7 +53,7 @@ def grade(
     Example: tcplab grade small-writes --jobs 4
     """
     with loading():
-        from tcplab.grading import batch, pool  # first, since its door reports a missing extra
+        from tcplab.grading import batch, processes  # first, since its door reports a missing extra
 
         from sqlalchemy.exc import OperationalError  # isort: skip
 
@@ -63,7 +63,7 @@ def grade(
         "scheduler": scheduler,
         "unsafe_no_sandbox": unsafe_no_sandbox,
     }
-    with pool.on_interrupt(pool.note_interrupt):
+    with processes.on_interrupt(processes.note_interrupt):
         try:
             if watch:
                 given = {"STUDENT": students, "--again": again, "--no-feedback": no_feedback}
@@ -344,8 +344,8 @@ def handout(
     Example: tcplab handout small-writes --students class.txt --into small-writes.zip
     """
     with loading():
-        from tcplab.grading.handout import hand_out
-        from tcplab.grading.roster import keep_class, students_in
+        from tcplab.grading.ledger import keep_class, students_in
+        from tcplab.grading.release import hand_out
 
     root = course.resolve()
     released = root / "exercises" / assignment
@@ -405,9 +405,9 @@ def new_assignment(name: str, *, course: Folder = Path()) -> int:
     Example: tcplab new-assignment my-set
     """
     with loading():
-        from tcplab.grading import new
+        from tcplab.grading.release import new_assignment as make
 
-    folder = new.new_assignment(course, name)
+    folder = make(course, name)
     shown = os.path.relpath(folder)
     print(f"{shown}: edit task.py, {name}.ipynb and hidden/, then")
     print(f"    tcplab try-assignment {name}")

@@ -25,11 +25,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.course import load_course, source_folder
-from tcplab.grading.generate import release
-from tcplab.grading.ledger import NO_MARKS, GradeLedger, locked, marks_by_hand
+from tcplab.grading.ledger import (
+    CLASS_FILE,
+    NO_MARKS,
+    GradeLedger,
+    locked,
+    marks_by_hand,
+    read_class,
+)
 from tcplab.grading.neutral import same_for_people, unfit_id
-from tcplab.grading.pool import Finished, look_for_interrupt, run_each
-from tcplab.grading.roster import CLASS_FILE, read_class
+from tcplab.grading.processes import Finished, look_for_interrupt, run_each
+from tcplab.grading.release import release
 from tcplab.grading.staging import content_key
 
 if TYPE_CHECKING:
@@ -139,7 +145,7 @@ class GradingTask:
     tries: int = 0
 
 
-#: A function that calls grade_submission() with each task, as tcplab.grading.pool.run_each() does.
+#: A function that calls grade_submission() with each task, as run_each() does.
 Executor = Callable[[Iterable[GradingTask | None]], Generator[Finished[GradingTask]]]
 
 

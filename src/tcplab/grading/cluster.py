@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.neutral import one_line
-from tcplab.grading.pool import Coming, Finished, look_for_interrupt, run_each
+from tcplab.grading.processes import Coming, Finished, look_for_interrupt, run_each
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -72,7 +72,7 @@ def run_each_at(
     needs: Needs,
     deadline_s: float,
 ) -> Generator[Finished[T]]:
-    """Call the function with each task on the workers; see tcplab.grading.pool.run_each.
+    """Call the function with each task on the workers; see tcplab.grading.processes.run_each.
 
     A worker that does not meet `needs` is retired, and its task is given to another worker. When
     the iterator is closed, running tasks continue and no further tasks start.

@@ -20,11 +20,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from tcplab.errors import ParameterError, StepError
-from tcplab.grading.apart import StepLimits, apart, is_of_machine
 from tcplab.grading.batch import scratch_folder
 from tcplab.grading.course import load_course, source_folder
+from tcplab.grading.ledger import CLASS_FILE, keep_class, read_class, students_in
 from tcplab.grading.neutral import one_line, same_for_people, unfit_id
-from tcplab.grading.roster import CLASS_FILE, keep_class, read_class, students_in
+from tcplab.grading.processes import StepLimits, apart, is_of_machine
 from tcplab.grading.staging import (
     BY_PRODUCTS,
     MAX_DEPTH,
@@ -101,7 +101,7 @@ def collect(
     """Unpack the archives in the downloads (archives or folders) into submitted/LOGIN/ASSIGNMENT.
 
     With `replace`, submissions that were collected before are replaced if they differ. `students`
-    is a file with the class (see tcplab.grading.roster). Of several archives of one login, that
+    is a file with the class (see tcplab.grading.ledger). Of several archives of one login, that
     whose name is in `take` counts.
     """
     course = course.resolve()

@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from tcplab.grading.apart import is_of_machine
 from tcplab.grading.neutral import one_line
+from tcplab.grading.processes import is_of_machine
 
 MAX_FILE_BYTES: Final = 64 << 20
 MAX_NOTEBOOK_BYTES: Final = 128 << 20

@@ -1,6 +1,6 @@
 """Grade one submission in a separate process: copy it, judge it, and make its feedback.
 
-The raw notebook is read in another process with limits (tcplab.grading.apart). nbgrader's
+The raw notebook is read in another process with limits (tcplab.grading.processes). nbgrader's
 converters do the rest; tcplab.grading.course configures them. The grader imports this module before
 it forks, so that all processes share what it loads.
 """
@@ -26,7 +26,6 @@ from nbgrader.exchange.default import ExchangeReleaseFeedback
 import tcplab.grading.captures  # judges import this and the next one
 import tcplab.grading.programs  # noqa: F401
 from tcplab.errors import StepError
-from tcplab.grading.apart import print_traceback, reason
 from tcplab.grading.course import FEEDBACK_PAGE, expected_files, load_course
 from tcplab.grading.drawing import questions_by_choice
 from tcplab.grading.exchange import Arrival, take_arrival
@@ -34,6 +33,7 @@ from tcplab.grading.ledger import GradeLedger
 from tcplab.grading.nbgrader_plugins import report_path
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pages import TooLongError, at_most
+from tcplab.grading.processes import print_traceback, reason
 from tcplab.grading.staging import content_key, put_in_place, stage
 
 if TYPE_CHECKING:

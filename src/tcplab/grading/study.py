@@ -34,10 +34,9 @@ from tcplab.checks import choice
 from tcplab.errors import ParameterError, TcplabError
 from tcplab.grading.archive import named_in, take_out
 from tcplab.grading.assignment import Assignment, Task, open_assignment
-from tcplab.grading.cells import Cells, CellsRun
 from tcplab.grading.checks import score
 from tcplab.grading.drawing import solved
-from tcplab.grading.judging import Judge, parts_of
+from tcplab.grading.judging import Cells, CellsRun, Judge, parts_of
 from tcplab.grading.ledger import write_whole
 from tcplab.grading.release import SOLUTION, released_files, without_marks
 from tcplab.grading.repair import repair

@@ -26,7 +26,7 @@ from tcplab.grading.batch import Batch, GradingTask, Work, prepare
 from tcplab.grading.exchange import Arrival, Collect, Inbound
 from tcplab.grading.ledger import NO_MARKS, GradeLedger
 from tcplab.grading.neutral import one_line
-from tcplab.grading.pool import Finished, note_interrupt
+from tcplab.grading.processes import Finished, note_interrupt
 
 #: The default number of submissions for which a question's result is shown.
 TRIES: Final = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcplab.grading.items import Item, Marked, items
+from tcplab.grading.report import Item, Marked, items
 
 FULL = {"q1": 2.0, "q2": 4.0}
 

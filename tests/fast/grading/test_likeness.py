@@ -10,7 +10,7 @@ from tests.support.grading.homework import hand_in
 from tests.support.grading.sets import NAMES, SOURCES
 from tests.support.paths import ROOT
 
-from tcplab.grading.likeness import like_others
+from tcplab.grading.flags import like_others
 from tcplab.grading.release import released_files, without_marks
 from tcplab.grading.trial import Trial
 

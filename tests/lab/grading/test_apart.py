@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tcplab.errors import StepError
-from tcplab.grading.apart import StepLimits, apart
+from tcplab.grading.processes import StepLimits, apart
 
 
 def answer(value: Any) -> Any:

@@ -303,7 +303,7 @@ def test_unsafe_grading_is_stated_in_the_feedback(copied: Path) -> None:
 
 
 def test_new_assignment_works_unedited(tmp_path: Path) -> None:
-    from tcplab.grading.new import new_assignment
+    from tcplab.grading.release import new_assignment
     from tcplab.grading.trial import Trial
 
     trial = Trial(new_assignment(tmp_path, "mine"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.nonempty import each
 
-from tcplab.grading.cells import run_cells
+from tcplab.grading.judging import run_cells
 from tcplab.grading.sandbox import Limits
 
 

@@ -32,8 +32,8 @@ from tcplab.grading.drawing import (
     read_secret,
     write_constants,
 )
-from tcplab.grading.handout import hand_out
-from tcplab.grading.roster import students_in
+from tcplab.grading.ledger import students_in
+from tcplab.grading.release import hand_out
 
 #: A scenes.py whose captures have no packets, but end with a text of 20 characters.
 SCENES = """

@@ -15,7 +15,7 @@ from tests.support.grading.deeds import tasks, work
 from tests.support.lifetime import processes_with, until
 from tests.support.nonempty import each
 
-from tcplab.grading.pool import note_interrupt, on_interrupt, run_each
+from tcplab.grading.processes import note_interrupt, on_interrupt, run_each
 
 
 def test_crashed_process_costs_its_own_task(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_ctrl_c_in_the_callback_of_a_weak_reference_is_not_lost(tmp_path: Path) 
 OWNER = """
 import sys
 from pathlib import Path
-from tcplab.grading.pool import run_each
+from tcplab.grading.processes import run_each
 from tests.support.grading.deeds import tasks, work
 
 folder = Path(sys.argv[1])

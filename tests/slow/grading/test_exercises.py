@@ -9,7 +9,7 @@ from tests.support.grading.sets import NAMES, files_of
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
-from tcplab.grading.generate import generate
+from tcplab.grading.release import generate
 
 
 def test_exercises_are_up_to_date_and_have_no_solutions(tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ from tests.support.nonempty import each
 
 from tcplab.cli import main
 from tcplab.errors import StepError
-from tcplab.grading.apart import apart
 from tcplab.grading.batch import Batch, grade
 from tcplab.grading.collect import Submitter, collect
 from tcplab.grading.course import load_course
 from tcplab.grading.flags import suspicious_source
 from tcplab.grading.nbgrader_plugins import read_submission
 from tcplab.grading.pages import safe_markdown, settle_page
+from tcplab.grading.processes import apart
 
 # ---- reading -------------------------------------------------------------------------------------
 

@@ -19,12 +19,12 @@ from tests.support.grading.tiny import release_by_hand, write_tiny
 from tests.support.paths import ROOT
 
 from tcplab.cli import main
-from tcplab.grading.apart import apart
 from tcplab.grading.checks import score
 from tcplab.grading.course import configure, load_course
-from tcplab.grading.generate import release
 from tcplab.grading.judging import Judge, JudgingReport, parts_of
 from tcplab.grading.nbgrader_plugins import read_submission
+from tcplab.grading.processes import apart
+from tcplab.grading.release import release
 from tcplab.grading.staging import Expected, stage
 
 
