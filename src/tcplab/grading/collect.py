@@ -11,18 +11,19 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 import unicodedata
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from tcplab.errors import ParameterError, StepError
 from tcplab.grading.batch import scratch_folder
 from tcplab.grading.course import load_course, source_folder
-from tcplab.grading.ledger import CLASS_FILE, keep_class, read_class, students_in
+from tcplab.grading.ledger import CLASS_FILE, keep_class, read_class, students_in, whole_file
 from tcplab.grading.neutral import one_line, same_for_people, unfit_id
 from tcplab.grading.processes import StepLimits, apart, is_of_machine
 from tcplab.grading.staging import (
@@ -51,12 +52,7 @@ _MOODLES_FOLDER: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmiss
 #: A number in parentheses, which browsers add to the name when a file is downloaded again.
 _AGAIN: Final = re.compile(r" \(\d+\)$")
 _FILE_MANAGERS: Final = ("/.DS_Store", "/Thumbs.db")
-_OTHER_FORMATS: Final = {
-    b"Rar!": "RAR",
-    b"7z\xbc\xaf": "7-Zip",
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-}
+_OTHER_FORMATS: Final = {b"Rar!": "RAR", b"7z": "7-Zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +144,15 @@ def give_back(
     if not wanted:
         raise ParameterError("the download contains no learner's archive (LOGIN.zip)")
     target = course / "reports" / assignment / "feedback.zip"
-    target.parent.mkdir(parents=True, exist_ok=True)
     given: list[str] = []
     missing: list[str] = []
-    fresh = target.with_name(f".{target.name}.new")
-    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as packed:
+    with whole_file(target) as fresh, zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as packed:
         for login, (_, archive) in sorted(wanted.items()):
             folder = folders.format_path(folders.feedback_directory, login, assignment)
             page = Path(folder, f"{assignment}.html")
             if page.is_file():
                 packed.write(page, PurePosixPath(archive.name).with_suffix(".html"))
             (given if page.is_file() else missing).append(login)
-    fresh.replace(target)
     return target, given, missing
 
 
@@ -191,7 +184,7 @@ def _archives(downloads: Sequence[Path], collected: Collected) -> Iterator[Archi
 
 def archive_members(path: str) -> list[tuple[int, str]]:
     """Return (index, name) of each file in the LMS's archive. Run this with apart()."""
-    with _open(Path(path)) as archive:
+    with _open(Path(path).open("rb")) as archive:
         return [
             (number, info.filename)
             for number, info in enumerate(archive.infolist())
@@ -278,77 +271,72 @@ def _known(folders: Any) -> dict[str, str]:
 
 
 def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
-    fresh, packed = scratch / "unpacked", scratch / "archive.zip"
+    """Put an archive's submission in its place, unless another one is there; return the outcome."""
+    fresh = scratch / "unpacked"
     shutil.rmtree(fresh, ignore_errors=True)
-    path = archive.path
-    if archive.member is not None:
-        apart(take_member, str(path), archive.member, str(packed), limits=_LIMITS)
-        path = packed
-    notes = apart(unpack, str(path), str(fresh), limits=_LIMITS)
-    suffix = "".join(f"; {note}" for note in notes)
-    return f"{settle(fresh, target, replace)}{suffix}"
-
-
-def settle(fresh: Path, target: Path, replace: bool) -> str:
-    """Move a submission to its place, or keep the one that is there; return the outcome."""
+    notes = apart(unpack, str(archive.path), str(fresh), archive.member, limits=_LIMITS)
     done = "replaced" if target.exists() else "new"
-    if target.exists():
-        if apart(content_key, fresh) == apart(content_key, target):
-            return "unchanged"
-        if not replace:
-            return "kept: an earlier submission differs (--replace takes this one)"
-    put_in_place(fresh, target)
-    return done
+    if target.exists() and content_key(fresh) == content_key(target):
+        done = "unchanged"
+    elif target.exists() and not replace:
+        done = "kept: an earlier submission differs (--replace takes this one)"
+    else:
+        put_in_place(fresh, target)
+    return "; ".join([done, *notes])
 
 
-def take_member(path: str, number: int, target: str) -> None:
-    """Copy a learner's archive out of the LMS's archive. Run this with apart()."""
-    with _open(Path(path)) as archive, Path(target).open("wb") as file:
-        info = archive.infolist()[number]
-        if info.file_size > MAX_ARCHIVE_BYTES:
-            raise StepError(f"has {info.file_size} bytes, more than {MAX_ARCHIVE_BYTES}")
-        with archive.open(info) as member:
-            shutil.copyfileobj(member, file)
-
-
-def unpack(path: str, target: str) -> list[str]:
+def unpack(path: str, target: str, member: int | None = None) -> list[str]:
     """Unpack a learner's archive, without its outermost folders. Run this with apart().
 
-    Return notes on files that were left out. Raise StepError if the archive is rejected.
+    The archive may be a member of another. Return notes on files that were left out. Raise
+    StepError if the archive is rejected.
     """
+    with ExitStack() as stack:
+        archive = stack.enter_context(_open(Path(path).open("rb")))  # noqa: SIM115
+        if member is not None:
+            info = archive.infolist()[member]
+            if info.file_size > MAX_ARCHIVE_BYTES:
+                raise StepError(f"has {info.file_size} bytes, more than {MAX_ARCHIVE_BYTES}")
+            copy = tempfile.TemporaryFile(dir=Path(target).parent)  # noqa: SIM115
+            with archive.open(info) as packed:
+                shutil.copyfileobj(packed, copy)
+            archive = stack.enter_context(_open(copy))
+        return _unpack(archive, Path(target))
+
+
+def _unpack(archive: zipfile.ZipFile, target: Path) -> list[str]:
     notes: list[str] = []
-    with _open(Path(path)) as archive:
-        files = _files(archive, notes)
-        if not files:
-            raise StepError("contains no file")
-        while len({parts[0] for parts in files}) == 1 and all(len(parts) > 1 for parts in files):
-            files = {parts[1:]: info for parts, info in files.items()}
-        space, taken = MAX_BYTES, 0
-        for parts, info in files.items():
-            shown = f"'{one_line('/'.join(parts), 80)}'"
-            is_notebook = parts[-1].casefold().endswith(".ipynb")
-            most = min(space, MAX_NOTEBOOK_BYTES if is_notebook else MAX_FILE_BYTES)
-            if info.file_size > most:
-                notes.append(f"left out: {shown}, {info.file_size / 1e6:.0f} MB")
-                continue
-            try:
-                space -= _extract(archive, info, Path(target, *parts), most)
-                taken += 1
-            except Exception as error:  # zipfile and its decoders raise many kinds of errors
-                if is_of_machine(error) or isinstance(error, PermissionError):
-                    raise StepError(f"could not be unpacked here ({one_line(error)})") from None
-                notes.append(f"left out: {shown} ({one_line(error, 80)})")
+    files = _files(archive, notes)
+    if not files:
+        raise StepError("contains no file")
+    while len({parts[0] for parts in files}) == 1 and all(len(parts) > 1 for parts in files):
+        files = {parts[1:]: info for parts, info in files.items()}
+    space, taken = MAX_BYTES, 0
+    for parts, info in files.items():
+        shown = f"'{one_line('/'.join(parts), 80)}'"
+        is_notebook = parts[-1].casefold().endswith(".ipynb")
+        most = min(space, MAX_NOTEBOOK_BYTES if is_notebook else MAX_FILE_BYTES)
+        if info.file_size > most:
+            notes.append(f"left out: {shown}, {info.file_size / 1e6:.0f} MB")
+            continue
+        try:
+            space -= _extract(archive, info, target.joinpath(*parts), most)
+            taken += 1
+        except Exception as error:  # zipfile and its decoders raise many kinds of errors
+            if is_of_machine(error) or isinstance(error, PermissionError):
+                raise StepError(f"could not be unpacked here ({one_line(error)})") from None
+            notes.append(f"left out: {shown} ({one_line(error, 80)})")
     if not taken:
         raise StepError("; ".join(notes))
     return notes
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[zipfile.ZipFile]:
-    with path.open("rb") as file:
-        begins = file.read(8)
+def _open(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        file.seek(0)
+        begins = file.read(8)
+        with file, zipfile.ZipFile(file) as archive:
             yield archive
     except StepError:
         raise

@@ -28,12 +28,22 @@ if TYPE_CHECKING:
 NO_MARKS: Final = "none"
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file completely or not at all, even if the process is killed."""
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a path to write to, which becomes `path` at the end, or nothing after an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text)
-    draft.replace(path)
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file completely or not at all, even if the process is killed."""
+    with whole_file(path) as draft:
+        draft.write_text(text)
 
 
 @contextmanager
