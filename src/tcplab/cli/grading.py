@@ -229,7 +229,7 @@ def give_back(
     for login in missing:
         print(f"tcplab: {login}: no feedback page; grade it first", file=sys.stderr)
     print(f"pages packed: {len(given)}; upload {os.path.relpath(target)} as feedback files")
-    return 1 if missing else 0
+    return (3 if given else 1) if missing else 0
 
 
 def class_predictions(
@@ -301,9 +301,10 @@ def draw(
         raise ParameterError("--new-secret applies to all assignments; do not name any")
     if new_secret:
         drawing.new_secret(sources)
-    waiting = list(assignments or known)
+    wanted = list(assignments or known)
+    waiting = list(wanted)
     # A set that fails, for example on a busy machine, is tried again at the end.
-    for name in [*waiting, *waiting]:
+    for name in [*wanted, *wanted]:
         if name not in waiting:
             continue
         try:
@@ -312,16 +313,17 @@ def draw(
                     bar.total, bar.n = total, done
                     bar.refresh()
             waiting.remove(name)
-        except LabError as error:
+        except (LabError, OSError) as error:
             print(f"tcplab: {name}: not drawn: {error}", file=sys.stderr)
         except KeyboardInterrupt:
             break
     if waiting:
         options = f" --captures {captures}" if captures else ""
         options += "".join(f" --only {number}" for number in only)
+        options += f" --course {course}" if course != Path() else ""
         rest = f"tcplab draw{options} {' '.join(waiting)}"
         print(f"tcplab: {len(waiting)} not drawn; to go on: {rest}", file=sys.stderr)
-        return 1
+        return 3 if len(waiting) < len(wanted) else 1
     print("drawn; now make the learners' version: make exercises")
     return 0
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import ParameterError
+from tcplab.grading.ledger import whole_file
 from tcplab.segments.pcap import PacketTable, packets_in
 
 if TYPE_CHECKING:
@@ -96,13 +97,11 @@ def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
     with contextlib.suppress(ParameterError):  # there is none, or it is damaged
         if read_archive(folder) == members:
             return
-    fresh = path.with_name(f".{path.name}.new")
-    with zipfile.ZipFile(fresh, "w") as archive:
+    with whole_file(path) as fresh, zipfile.ZipFile(fresh, "w") as archive:
         for name in sorted(members, key=_order):
             entry = zipfile.ZipInfo(name, _NO_TIME)
             entry.external_attr, entry.create_system = _PLAIN_FILE, _MADE_ON_UNIX
             archive.writestr(entry, members[name], zipfile.ZIP_DEFLATED)
-    fresh.replace(path)
 
 
 def take_out(folder: Path, captures: Collection[str], into: Path) -> None:

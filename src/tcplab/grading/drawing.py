@@ -39,6 +39,7 @@ from typing import Any, Final
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.archive import ARCHIVE_FILE, read_archive, write_archive
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
+from tcplab.grading.ledger import write_whole
 from tcplab.lab.scratch import temporary_folder
 from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 
@@ -119,7 +120,7 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
         # If the recordings fail or are killed, old captures must not stay under a new secret.
         (source / ARCHIVE_FILE).unlink(missing_ok=True)
     course = Course(course_key(secret, source.name), count)
-    (source / COURSE_FILE).write_text(json.dumps(course._asdict()) + "\n")
+    write_whole(source / COURSE_FILE, json.dumps(course._asdict()) + "\n")
     write_constants(source)
     if scenes is None:
         return
@@ -143,12 +144,12 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
             finally:
                 pool.shutdown(cancel_futures=True)
         level_sizes(folder.glob("*.pcapng"))
+        # The archive comes last, so that no captures can be there with other causes.
+        named = {f"{number}.pcapng": cause for number, cause in causes.items()}
+        write_whole(source / "hidden" / "captures.json", json.dumps(named, indent=1) + "\n")
         write_archive(
             source, {f"captures/{path.name}": path.read_bytes() for path in folder.iterdir()}
         )
-    (source / "hidden" / "captures.json").write_text(
-        json.dumps({f"{number}.pcapng": cause for number, cause in causes.items()}, indent=1) + "\n"
-    )
 
 
 def write_constants(source: Path) -> None:

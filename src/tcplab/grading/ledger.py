@@ -13,7 +13,6 @@ from __future__ import annotations
 import csv
 import fcntl
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -32,7 +31,7 @@ NO_MARKS: Final = "none"
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a path to write to, which becomes `path` at the end, or nothing after an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name}.new")  # one that a killed process left is overwritten
     try:
         yield draft
         draft.replace(path)

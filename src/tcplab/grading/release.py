@@ -31,6 +31,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive, write_archive
 from tcplab.grading.assignment import Task
 from tcplab.grading.course import configure, find_alembic
+from tcplab.grading.ledger import whole_file
 
 #: The lines of a notebook's cell that learners do not get, with their markers.
 SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n(.*?)^### END SOLUTION(?:\n|\Z)", re.M | re.S)
@@ -177,8 +178,9 @@ def _copy(released: Path, target: Path, captures: list[str]) -> None:
 def _zip(released: Path, target: Path, captures: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="tcplab-handout-") as name:
         _copy(released, Path(name, released.name), captures)
-        made = shutil.make_archive(str(target.with_name(f".{target.stem}.new")), "zip", name)
-        Path(made).replace(target)
+        made = shutil.make_archive(str(Path(name, "made")), "zip", name, released.name)
+        with whole_file(target) as draft:
+            shutil.copyfile(made, draft)
 
 
 # ---- a new assignment ----------------------------------------------------------------------------

@@ -95,16 +95,18 @@ def put_in_place(fresh: Path, target: Path) -> None:
     for left in (before, after):  # left by a run that was killed
         shutil.rmtree(left, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.move(fresh, after)
-    if target.exists():
-        target.rename(before)
     try:
+        shutil.move(fresh, after)
+        if target.exists():
+            target.rename(before)
         after.rename(target)
     except OSError:
         if before.exists():
             before.rename(target)
         raise
-    shutil.rmtree(before, ignore_errors=True)
+    finally:
+        for left in (before, after):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 # ---- finding -------------------------------------------------------------------------------------

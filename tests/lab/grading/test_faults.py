@@ -1,0 +1,115 @@
+"""A fault at any write of a command leaves nothing half made, and the next run completes it."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import shutil
+import signal
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.lab.grading.test_drawing import course  # noqa: F401
+from tests.support.grading.fixtures import Tiny
+
+from tcplab.cli import main
+from tcplab.errors import StepError
+from tcplab.grading.processes import apart
+
+#: Commands that write, in a course with a download, a page for ada and a list of the class.
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "collect": ["tiny", "download", "--students", "class"],
+    "give-back": ["tiny", "download"],
+    "handout": ["tiny", "--students", "class", "--into", "{student}.zip"],
+    "draw": ["--captures", "3"],
+}
+WRITES = os.O_WRONLY | os.O_RDWR
+
+
+def faulty(arguments: Sequence[str], folder: str, at: int, fault: int) -> tuple[int, bool]:
+    """Run a command whose write `at` below a folder fails; return its status, and if it had one.
+
+    A write is the opening of a file for it, a renaming or the creation of a folder.
+    """
+    left = at
+
+    def fail(event: str, given: tuple[Any, ...]) -> None:
+        nonlocal left
+        is_write = event in ("os.rename", "os.mkdir") or (event == "open" and given[2] & WRITES)
+        if is_write and str(given[0]).startswith(folder):
+            left -= 1
+            if left == 0 and fault == signal.SIGKILL:
+                os.kill(os.getpid(), fault)
+            elif left == 0:
+                raise OSError(fault, os.strerror(fault), given[0])
+
+    sys.dont_write_bytecode = True
+    sys.addaudithook(fail)
+    return main(arguments), left <= 0
+
+
+def content(folder: Path) -> dict[str, Any]:
+    """Return all that a command made, by path, after reading each archive and each JSON file."""
+    found: dict[str, Any] = {}
+    for path in folder.rglob("*"):
+        name = str(path.relative_to(folder))
+        if path.is_dir() or name.endswith((".lock", ".db", ".pyc")):
+            continue
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                found[name] = {one: archive.read(one) for one in archive.namelist()}
+        else:
+            found[name] = path.read_bytes()
+            assert path.suffix != ".json" or json.loads(found[name])
+    return found
+
+
+def arguments(command: str, folder: Path) -> list[str]:
+    ours = {word: str(folder / word) for word in ("download", "class")}
+    return [command, *(ours.get(word, word) for word in COMMANDS[command]), "--course", str(folder)]
+
+
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO, errno.EACCES, signal.SIGKILL])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_fault_at_any_write_is_survived(
+    command: str,
+    fault: int,
+    tiny: Tiny,
+    course: Path,  # noqa: F811
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    shutil.make_archive(str(course / "download" / "ada"), "zip", tiny.exercise)
+    (course / "class").write_text("ada\n")
+    page = course / "feedback" / "ada" / "tiny" / "tiny.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("of ada")
+    shutil.copytree(course, right := tmp_path / "right")
+    assert main(arguments(command, right)) == 0
+    for at in itertools.count(1):
+        shutil.copytree(course, copy := tmp_path / str(at))
+        capfd.readouterr()
+        try:
+            status, had_one = apart(faulty, arguments(command, copy), str(copy), at, fault)
+        except StepError as died:
+            status, had_one = str(died), True
+        output = capfd.readouterr()
+        if not had_one:
+            break
+        assert "Traceback" not in output.err, output.err
+        left = [str(path) for path in copy.rglob(".*") if path.suffix != ".lock"]
+        content(copy)
+        if status == 0:  # a way round was found, as for a folder that exists already
+            assert content(copy) == content(right)
+        elif fault != signal.SIGKILL:
+            assert (status, left) == (1, []), output.err
+            assert os.strerror(fault) in output.err
+        assert main(arguments(command, copy)) == 0
+        assert content(copy) == content(right)
+    assert at > 3
