@@ -29,6 +29,7 @@ from tcplab.grading.ledger import (
     CLASS_FILE,
     NO_MARKS,
     GradeLedger,
+    GradingTask,
     locked,
     marks_by_hand,
     read_class,
@@ -41,7 +42,6 @@ from tcplab.grading.staging import content_key
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
-    from tcplab.grading.exchange import Arrival
 
 #: The grader gives up on a submission after this time. Other limits should end it earlier.
 DEADLINE_S: Final = 480.0
@@ -122,27 +122,6 @@ def grade(
             _run(batch, executor, tasks)
     work.write_report(batch)
     return batch
-
-
-@dataclass(frozen=True, slots=True)
-class GradingTask:
-    """A submission to be graded."""
-
-    student: str  #: id of the student, which is the folder's name
-    assignment: str  #: name of the assignment, such as "small-writes"
-    course: Path  #: folder with nbgrader_config.py
-    reports: Path  #: folder of the assignment's logs and ledger
-    source_key: str  #: digest of the assignment and of how it is graded
-    marks_key: str  #: digest of the marks given by hand
-    again: bool = False  #: True to grade an unchanged submission again
-    feedback: bool = True  #: True to make the feedback page
-    unsafe_no_sandbox: bool = False  #: True to run the submission without a sandbox
-    run: str = ""  #: id of this run of the command, in which no submission is graded twice
-    #: the submission in the exchange to which the page is returned, or None
-    arrival: Arrival | None = None
-    #: number of submissions without full points for which a question's result is shown, if the page
-    #: is returned at once
-    tries: int = 0
 
 
 #: A function that calls grade_submission() with each task, as run_each() does.

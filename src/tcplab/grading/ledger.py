@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ from tcplab.errors import ParameterError
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
+
+    from tcplab.grading.exchange import Arrival
 
 #: The value that replaces the digest if a student has no marks given by hand.
 NO_MARKS: Final = "none"
@@ -52,6 +55,27 @@ def locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@dataclass(frozen=True, slots=True)
+class GradingTask:
+    """A submission to be graded."""
+
+    student: str  #: id of the student, which is the folder's name
+    assignment: str  #: name of the assignment, such as "small-writes"
+    course: Path  #: folder with nbgrader_config.py
+    reports: Path  #: folder of the assignment's logs and ledger
+    source_key: str  #: digest of the assignment and of how it is graded
+    marks_key: str  #: digest of the marks given by hand
+    again: bool = False  #: True to grade an unchanged submission again
+    feedback: bool = True  #: True to make the feedback page
+    unsafe_no_sandbox: bool = False  #: True to run the submission without a sandbox
+    run: str = ""  #: id of this run of the command, in which no submission is graded twice
+    #: the submission in the exchange to which the page is returned, or None
+    arrival: Arrival | None = None
+    #: number of submissions without full points for which a question's result is shown, if the page
+    #: is returned at once
+    tries: int = 0
 
 
 class GradeLedger:

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, GenerateFeedback
@@ -29,15 +29,12 @@ from tcplab.errors import StepError
 from tcplab.grading.course import FEEDBACK_PAGE, expected_files, load_course
 from tcplab.grading.drawing import questions_by_choice
 from tcplab.grading.exchange import Arrival, take_arrival
-from tcplab.grading.ledger import GradeLedger
+from tcplab.grading.ledger import GradeLedger, GradingTask
 from tcplab.grading.nbgrader_plugins import report_path
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pages import TooLongError, at_most
 from tcplab.grading.processes import print_traceback, reason
 from tcplab.grading.staging import content_key, put_in_place, stage
-
-if TYPE_CHECKING:
-    from tcplab.grading.batch import GradingTask
 
 #: The preprocessors of an early feedback page. EarlyPage comes second, because it needs the grades.
 EARLY_PAGE: Final = [

@@ -22,9 +22,9 @@ from nbgrader.exchange.default import ExchangeReleaseFeedback
 from sqlalchemy.exc import OperationalError
 
 from tcplab.errors import ParameterError
-from tcplab.grading.batch import Batch, GradingTask, Work, prepare
+from tcplab.grading.batch import Batch, Work, prepare
 from tcplab.grading.exchange import Arrival, Collect, Inbound
-from tcplab.grading.ledger import NO_MARKS, GradeLedger
+from tcplab.grading.ledger import NO_MARKS, GradeLedger, GradingTask
 from tcplab.grading.neutral import one_line
 from tcplab.grading.processes import Finished, note_interrupt
 
