@@ -11,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import ParameterError
-from tcplab.grading.ledger import whole_file
 from tcplab.segments.pcap import PacketTable, packets_in
 
 if TYPE_CHECKING:
@@ -28,6 +27,24 @@ _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 _PLAIN_FILE: Final = 0o100644 << 16
 _MADE_ON_UNIX: Final = 3
 _DAMAGED: Final = (zipfile.BadZipFile, zlib.error)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a path to write to, which becomes `path` at the end, or nothing after an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.new")  # one that a killed process left is overwritten
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file completely or not at all, even if the process is killed."""
+    with whole_file(path) as draft:
+        draft.write_text(text)
 
 
 @dataclass(frozen=True, slots=True)

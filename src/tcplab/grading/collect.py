@@ -21,9 +21,10 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
 from tcplab.errors import ParameterError, StepError
+from tcplab.grading.archive import whole_file
 from tcplab.grading.batch import scratch_folder
 from tcplab.grading.course import load_course, source_folder
-from tcplab.grading.ledger import CLASS_FILE, keep_class, read_class, students_in, whole_file
+from tcplab.grading.ledger import CLASS_FILE, keep_class, read_class, students_in
 from tcplab.grading.neutral import one_line, same_for_people, unfit_id
 from tcplab.grading.processes import StepLimits, apart, is_of_machine
 from tcplab.grading.staging import (

@@ -37,9 +37,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading.archive import ARCHIVE_FILE, read_archive, write_archive
+from tcplab.grading.archive import ARCHIVE_FILE, read_archive, write_archive, write_whole
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
-from tcplab.grading.ledger import write_whole
 from tcplab.lab.scratch import temporary_folder
 from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 

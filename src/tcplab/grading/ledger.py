@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tcplab.errors import ParameterError
+from tcplab.grading.archive import write_whole
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
@@ -28,24 +29,6 @@ if TYPE_CHECKING:
 
 #: The value that replaces the digest if a student has no marks given by hand.
 NO_MARKS: Final = "none"
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a path to write to, which becomes `path` at the end, or nothing after an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.new")  # one that a killed process left is overwritten
-    try:
-        yield draft
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file completely or not at all, even if the process is killed."""
-    with whole_file(path) as draft:
-        draft.write_text(text)
 
 
 @contextmanager

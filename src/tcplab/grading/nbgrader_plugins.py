@@ -20,9 +20,9 @@ from nbgrader.preprocessors import ClearMarkScheme, NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, List, Unicode
 
 from tcplab.errors import StepError
+from tcplab.grading.archive import write_whole
 from tcplab.grading.checks import score
 from tcplab.grading.judging import Judge, JudgingReport, parts_of
-from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line
 from tcplab.grading.pages import look_at_texts, settle_page, texts_of
 from tcplab.grading.processes import apart

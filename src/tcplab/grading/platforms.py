@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
+from tcplab.grading.archive import write_whole
 from tcplab.grading.batch import grade
 from tcplab.grading.course import load_course, source_folder
-from tcplab.grading.ledger import write_whole
 from tcplab.grading.neutral import one_line, unfit_id
 from tcplab.grading.report import ReportLine, lines
 from tcplab.grading.staging import Expected, copy_files

@@ -1,6 +1,6 @@
 """Run functions in separate processes, with limits on their time, memory and output.
 
-A submission is read in a process of its own, so that a damaged one makes only this step fail
+A submission is read in a separate process, so that a damaged one makes only this step fail
 (:func:`apart`). The grading of a submission runs in another, a few at a time (:func:`run_each`). A
 process that is killed, crashes or misses its deadline costs only its own task, because each has its
 own pipe. (All workers of pebble share one pipe and its locks. After SIGKILL had killed a worker in

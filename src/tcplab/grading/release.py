@@ -28,10 +28,9 @@ from typing import Any, Final
 
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive, write_archive
+from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive, whole_file, write_archive
 from tcplab.grading.assignment import Task
 from tcplab.grading.course import configure, find_alembic
-from tcplab.grading.ledger import whole_file
 
 #: The lines of a notebook's cell that learners do not get, with their markers.
 SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n(.*?)^### END SOLUTION(?:\n|\Z)", re.M | re.S)

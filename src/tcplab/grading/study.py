@@ -32,12 +32,11 @@ from typing import Any, Final
 
 from tcplab.checks import choice
 from tcplab.errors import ParameterError, TcplabError
-from tcplab.grading.archive import named_in, take_out
+from tcplab.grading.archive import named_in, take_out, write_whole
 from tcplab.grading.assignment import Assignment, Task, open_assignment
 from tcplab.grading.checks import score
 from tcplab.grading.drawing import solved
 from tcplab.grading.judging import Cells, CellsRun, Judge, parts_of
-from tcplab.grading.ledger import write_whole
 from tcplab.grading.release import SOLUTION, released_files, without_marks
 from tcplab.grading.repair import repair
 from tcplab.grading.sandbox_runner import plain
