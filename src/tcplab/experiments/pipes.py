@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 import subprocess
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -58,71 +59,23 @@ Words = tuple[str, ...]  #: a command; "nc" is OpenBSD's netcat, which may have 
 COMPOSED: Final = "composed"
 BLOCK_BYTES: Final = (128, 16 << 20)  #: smallest and largest block size of dd
 
-# ---- the parts -----------------------------------------------------------------------------------
+
+class _Part(NamedTuple):
+    """A source, a sender or a receiver; pipes.toml explains its texts."""
+
+    words: str = ""
+    stage: str = ""
+    shown: str = ""
+    cache: Literal["made", "cold", "warm"] = "made"  #: state of a source's file
+    listener: str = ""  #: the program that listens for a sender, unless a receiver replaces it
+    is_listener: bool = False  #: True for a receiver that replaces the sender's listener
 
 
-class _Source(NamedTuple):
-    words: Words  #: the program before the sender, or empty if there is none
-    stage: str  #: name in tcplab.models.chain_cost
-    shown: str  #: text for the shell, with {} for the sender and {bs} for dd's block size
-    cache: Literal["made", "cold", "warm"] = "made"  #: state of the file; "made" if there is none
-
-
-class _Sender(NamedTuple):
-    words: Words
-    stage: str  #: name in tcplab.models.chain_cost
-    shown: str
-    listener: Words
-
-
-class _Receiver(NamedTuple):
-    words: Words  #: the program after the listener, the listener itself, or empty
-    stage: str  #: the last program's name in tcplab.models.chain_cost
-    shown: str
-    is_listener: bool = False  #: True if it replaces the sender's listener
-
-
-_NC_IN: Final = ("nc", "-l", "{host}", "{port}")
-_NETCAT_IN: Final = ("netcat", "--bind", "{host}", "-l", "{port}")
-_TCPSINK: Final = ("tcpsink", "--bind", "{host}", "-p", "{port}", "-b", "auto")
-_DD: Final = ("dd", "bs={block}", "status=none")
-_ZEROS: Final = (*_DD, "if=/dev/zero", "iflag=count_bytes", "count={size}MB")
-
-_SOURCES: Final[Mapping[str, _Source]] = {
-    "zeros": _Source(_ZEROS, "dd /dev/zero", "dd{bs} | {}"),
-    "piped": _Source(_DD, "dd file", "dd{bs} < file | {}", "warm"),
-    "warm": _Source((), "", "{} < file", "warm"),
-    "cold": _Source((), "", "{} < file", "cold"),
-    "memory": _Source((), "", "{}"),
-}
-_SENDERS: Final[Mapping[str, _Sender]] = {
-    "nc": _Sender(("nc", "-N", "{host}", "{port}"), "nc", "nc", _NC_IN),
-    "netcat": _Sender(("netcat", "{host}", "{port}"), "nc", "netcat", _NETCAT_IN),
-    "splice": _Sender(
-        ("netcat", "--splice", "{host}", "{port}"), "netcat --splice", "netcat --splice", _NETCAT_IN
-    ),
-    "tcpsource": _Sender(
-        ("tcpsource", "-p", "{port}", "-b", "auto", "-s", "1000000", "-c", "{size}", "{host}"),
-        "tcpsource",
-        "tcpsource",
-        _TCPSINK,
-    ),
-}
-_RECEIVERS: Final[Mapping[str, _Receiver]] = {
-    "null": _Receiver((), "nc > /dev/null", ""),
-    "pv": _Receiver(("pv", "-q"), "pv > /dev/null, splicing", " | pv"),
-    "pv-copying": _Receiver(("pv", "-q", "-C"), "pv > /dev/null", " | pv -C"),
-    "dd": _Receiver(_DD, "dd > /dev/null", " | dd{bs}"),
-    # This dd does several times as much work per byte as nc, like a slower computer.
-    "slow": _Receiver(("dd", "bs=128", "status=none"), "dd > /dev/null", " | dd bs=128"),
-    "discard": _Receiver(
-        ("sendfile_server", "--discard", "--bind", "{host}", "-p", "{port}"),
-        "discard",
-        "sendfile_server --discard",
-        is_listener=True,
-    ),
-    "tcpsink": _Receiver(_TCPSINK, "tcpsink", "tcpsink", is_listener=True),
-}
+_DATA: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_SOURCES, _SENDERS, _RECEIVERS = (
+    {name: _Part(**part) for name, part in _DATA[kind].items()}
+    for kind in ("sources", "senders", "receivers")
+)
 
 #: The names of the parts that :func:`compose` accepts.
 SOURCES: Final = ("zeros", "piped", "warm", "cold")
@@ -145,17 +98,15 @@ class Pipeline:
     published_mb_per_s: float | None = None
 
     @property
-    def sending(self) -> tuple[Words, ...]:
-        first = _SOURCES[self.source].words
-        sender = _SENDERS[self.sender].words
-        return (self._filled(first, "1MB"), sender) if first else (sender,)
+    def sending(self) -> list[Words]:
+        first, sender = _SOURCES[self.source].words, _SENDERS[self.sender].words
+        return [self._filled(words, "1MB") for words in (first, sender) if words]
 
     @property
-    def receiving(self) -> tuple[Words, ...]:
+    def receiving(self) -> list[Words]:
         receiver, listener = _RECEIVERS[self.receiver], _SENDERS[self.sender].listener
-        if receiver.is_listener:
-            return (receiver.words,)
-        return (listener, self._filled(receiver.words, "128K")) if receiver.words else (listener,)
+        programs = ("" if receiver.is_listener else listener, receiver.words)
+        return [self._filled(words, "128K") for words in programs if words]
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -173,7 +124,7 @@ class Pipeline:
         block = f" bs={self.block_bytes}" if self.block_bytes else ""
         sends = _SOURCES[self.source].shown.format(sender.shown, bs=block)
         takes = receiver.shown.format(bs=block)
-        return f"{sends} → {takes if receiver.is_listener else sender.listener[0].lower() + takes}"
+        return f"{sends} → {takes if receiver.is_listener else sender.listener.split()[0] + takes}"
 
     @property
     def cache(self) -> Literal["made", "cold", "warm"]:
@@ -192,31 +143,11 @@ class Pipeline:
     def commands(self) -> list[str]:
         return [words[0] for words in (*self.sending, *self.receiving)]
 
-    def _filled(self, words: Words, usual: str) -> Words:
-        block = str(self.block_bytes or usual)
-        return tuple(word.replace("{block}", block) for word in words)
+    def _filled(self, words: str, usual: str) -> Words:
+        return tuple(words.replace("{block}", str(self.block_bytes or usual)).split())
 
 
-_LISTED: Final = (
-    # pipelines of Chen Shuo's text
-    Pipeline("wire", "zeros", "nc", "null", wire=True, published_mb_per_s=118.0),
-    Pipeline("dd-nc", "zeros", "nc", "null", published_mb_per_s=580.0),
-    Pipeline("cold", "cold", "nc", "null", published_mb_per_s=115.72),
-    Pipeline("warm", "warm", "nc", "null", published_mb_per_s=1074.87),
-    Pipeline("dd-nc-pv", "zeros", "nc", "pv", published_mb_per_s=477.0),
-    Pipeline("wire-slow", "zeros", "nc", "slow", wire=True),
-    Pipeline("wire-pv", "zeros", "nc", "pv", wire=True, published_mb_per_s=117.4),
-    # further pipelines
-    Pipeline("dd-nc-pv-copying", "zeros", "nc", "pv-copying"),
-    Pipeline("wire-netcat", "zeros", "netcat", "null", wire=True),
-    Pipeline("dd-netcat", "zeros", "netcat", "null"),
-    Pipeline("dd-netcat-dd", "zeros", "netcat", "dd"),
-    Pipeline("netcat-warm", "warm", "netcat", "null"),
-    Pipeline("tcp-only", "memory", "tcpsource", "tcpsink"),
-    Pipeline("splice", "warm", "splice", "null"),
-    Pipeline("no-copy", "warm", "splice", "discard"),
-)
-PIPELINES: Final = {pipeline.key: pipeline for pipeline in _LISTED}
+PIPELINES: Final = {entry["key"]: Pipeline(**entry) for entry in _DATA["pipelines"]}
 
 
 def compose(

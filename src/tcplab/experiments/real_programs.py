@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,10 @@ from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.tables import Column
 from tcplab.timeline import Timeline
+
+_TEXTS: Final[Mapping[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+GO_SERVER: Final = _TEXTS["GO_SERVER"]
+HTTP_CLIENT: Final = _TEXTS["HTTP_CLIENT"]
 
 
 class Programs(NamedTuple):
@@ -42,17 +47,6 @@ def _compared(
 
 
 # ---- Python's http.server and http.client --------------------------------------------------------
-
-#: A client that fetches the page several times on one connection.
-HTTP_CLIENT: Final = """\
-import sys
-from http.client import HTTPConnection
-
-connection = HTTPConnection("server", 8000)
-for _ in range(int(sys.argv[1])):
-    connection.request("GET", "/page.txt")
-    connection.getresponse().read()
-"""
 
 _AS_IT_COMES: Final = "as it comes"
 _PAGES: Final = 12  # requests on one connection
@@ -89,25 +83,6 @@ def measure_http_server(
 
 # ---- nginx ---------------------------------------------------------------------------------------
 
-NGINX_CONF: Final = """\
-daemon off;
-master_process off;
-pid {folder}/pid;
-error_log stderr crit;
-events {}
-http {
-    {directives}
-    access_log off;
-    root {folder};
-    client_body_temp_path {folder}/1;
-    proxy_temp_path {folder}/2;
-    fastcgi_temp_path {folder}/3;
-    uwsgi_temp_path {folder}/4;
-    scgi_temp_path {folder}/5;
-    server { listen 8080; }
-}
-"""
-
 Directives = Literal[
     "none", "nopush", "sendfile", "sendfile+nodelay", "sendfile+nopush", "sendfile+nopush+nodelay"
 ]
@@ -120,7 +95,7 @@ def nginx_conf(directives: str) -> str:
     on = directives.split("+")
     lines = (f"{name} {'on' if short in on else 'off'};" for short, name in _ORDER.items())
     user = "user root;\n" if os.getuid() == 0 else ""  # nginx must be able to read the folder
-    return user + NGINX_CONF.replace("{directives}", " ".join(lines))
+    return user + _TEXTS["NGINX_CONF"].replace("{directives}", " ".join(lines))
 
 
 @experiment(
@@ -233,21 +208,6 @@ def measure_redis(
 
 # ---- mosquitto -----------------------------------------------------------------------------------
 
-MOSQUITTO_CONF: Final = """\
-listener 1883
-allow_anonymous true
-set_tcp_nodelay {value}
-"""
-
-#: A shell script with a subscriber, and a sensor that publishes with TCP_NODELAY.
-SENSOR: Final = """\
-mosquitto_sub -h server -t sensor -C {count} > {folder}/readings &
-sleep 0.5
-seq {count} | while read -r reading; do echo "$reading"; sleep {pause_s}; done |
-    mosquitto_pub -h server -t sensor -l --nodelay
-wait
-"""
-
 
 class Delivered(Explained, key="nodelay"):
     """A run in which an MQTT broker forwards a sensor's readings to a subscriber."""
@@ -300,13 +260,14 @@ def measure_mosquitto(
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 40.0,
 ) -> Result[Delivered]:
     """Forward a sensor's readings through an MQTT broker with set_tcp_nodelay off and on."""
-    script = SENSOR.replace("{count}", str(readings)).replace("{pause_s}", f"{pause_ms / 1000:g}")
+    script = _TEXTS["SENSOR"].replace("{count}", str(readings))
+    script = script.replace("{pause_s}", f"{pause_ms / 1000:g}")
     user = "user root\n" if os.getuid() == 0 else ""
     with Lab(rtt_ms=rtt_ms) as lab:
 
         def measure(nodelay: bool) -> Delivered:
             value = str(nodelay).lower()
-            conf = user + MOSQUITTO_CONF.replace("{value}", value)
+            conf = user + _TEXTS["MOSQUITTO_CONF"].replace("{value}", value)
             files = {"mosquitto.conf": conf, "sensor.sh": script}
             broker = ["mosquitto", "-c", "{folder}/mosquitto.conf"]
             case = f"set_tcp_nodelay {value}"
@@ -318,33 +279,6 @@ def measure_mosquitto(
 
 
 # ---- Go ------------------------------------------------------------------------------------------
-
-#: A server that answers each request with a header and a body, in two writes or with a buffer.
-GO_SERVER: Final = """\
-package main
-
-import ("bufio"; "io"; "net"; "os")
-
-func main() {
-	listener, _ := net.Listen("tcp", ":8080")
-	for {
-		c, _ := listener.Accept()
-		if os.Args[1] == "delay" { c.(*net.TCPConn).SetNoDelay(false) }
-		out := bufio.NewWriter(c)
-		lines := bufio.NewReader(c)
-		for {
-			line, err := lines.ReadString('\\n')
-			if err != nil { break }
-			if line != "\\r\\n" { continue }
-			var to io.Writer = c
-			if os.Args[1] == "bufio" { to = out }
-			io.WriteString(to, "HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\n")
-			io.WriteString(to, "hello")
-			out.Flush()
-		}
-	}
-}
-"""
 
 _GO_CASES: Final = {"as it comes": "plain", "SetNoDelay(false)": "delay", "bufio.Writer": "bufio"}
 
