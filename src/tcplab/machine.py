@@ -10,65 +10,27 @@ import importlib.util
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from typing import Final
 
 from tcplab.errors import MissingError
 
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """A program from a package of the Linux distribution."""
-
-    package: str  #: package name in Debian and Ubuntu
-    use: str  #: purpose in the course; empty if only the tests use it
-
-
-_PIPES: Final = "the pipelines of the text, in lesson pipes"
-_PROGRAMS: Final = "real programs, in lesson real-programs"
-_BY_HAND: Final = "looking by hand, in lesson slow-start"
-
-NEEDS: Final = {
-    "cc": Need("gcc libc6-dev", "the C programs, and exercises that you write in C"),
-    "curl": Need("curl", _PROGRAMS),
-    "dd": Need("coreutils", _PIPES),
-    "go": Need("golang-go", _PROGRAMS),
-    "mosquitto": Need("mosquitto", _PROGRAMS),
-    "mosquitto_pub": Need("mosquitto-clients", _PROGRAMS),
-    "nc": Need("netcat-openbsd", _PIPES),
-    "nginx": Need("nginx-light", _PROGRAMS),
-    "nstat": Need("iproute2", _BY_HAND),
-    "pv": Need("pv", _PIPES),
-    "redis-benchmark": Need("redis-tools", _PROGRAMS),
-    "redis-server": Need("redis-server", _PROGRAMS),
-    "ss": Need("iproute2", _BY_HAND),
-    "tcpdump": Need("tcpdump", _BY_HAND),
-    # The course does not use the remaining programs. Tests use them as tools, compare tcplab with
-    # them, or explain their time.
-    "capinfos": Need("wireshark-common", ""),
-    "chromium": Need("chromium", ""),
-    "dumpcap": Need("wireshark-common", ""),
-    "editcap": Need("wireshark-common", ""),
-    "git": Need("git", ""),
-    "iperf3": Need("iperf3", ""),
-    "haproxy": Need("haproxy", ""),
-    "ip": Need("iproute2", ""),
-    "lighttpd": Need("lighttpd", ""),
-    "memcached": Need("memcached", ""),
-    "nc.openbsd": Need("netcat-openbsd", ""),
-    "node": Need("nodejs", ""),
-    "npm": Need("npm", ""),
-    "nuttcp": Need("nuttcp", ""),
-    "openssl": Need("openssl", ""),
-    "pg_ctlcluster": Need("postgresql", ""),
-    "redis-cli": Need("redis-tools", ""),
-    "rustc": Need("rustc", ""),
-    "socat": Need("socat", ""),
-    "strace": Need("strace", ""),
-    "systemctl": Need("systemd", ""),
-    "tc": Need("iproute2", ""),
-    "tshark": Need("tshark", ""),
-    "wget": Need("wget", ""),
+#: The package in Debian and Ubuntu that has each program of the course.
+PACKAGES: Final = {
+    "cc": "gcc libc6-dev",
+    "curl": "curl",
+    "dd": "coreutils",
+    "go": "golang-go",
+    "mosquitto": "mosquitto",
+    "mosquitto_pub": "mosquitto-clients",
+    "nc": "netcat-openbsd",
+    "nc.openbsd": "netcat-openbsd",
+    "nginx": "nginx-light",
+    "nstat": "iproute2",
+    "pv": "pv",
+    "redis-benchmark": "redis-tools",
+    "redis-server": "redis-server",
+    "ss": "iproute2",
+    "tcpdump": "tcpdump",
 }
 #: The extra of this package that brings a module, for modules that some rooms cannot work without.
 _EXTRAS: Final = {
@@ -98,16 +60,11 @@ def find(name: str) -> str | None:
 
 
 def lacking(*names: str) -> str:
-    """Return a message about the first missing program in NEEDS, or "" if none is missing."""
+    """Return a message about the first program in PACKAGES that is missing, or "" if none is."""
     for name in names:
-        if name in NEEDS and find(name) is None:
-            return not_installed(name)
+        if name in PACKAGES and find(name) is None:
+            return f"{name} is not installed: apt install {PACKAGES[name]}"
     return ""
-
-
-def not_installed(name: str) -> str:
-    """Return the message that `name`, a key of NEEDS, is missing, with the package to install."""
-    return f"{name} is not installed: apt install {NEEDS[name].package}"
 
 
 def require(*names: str) -> None:

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tcplab.machine import NEEDS
+from tests.support.needs import PACKAGES
 
-#: Programs in NEEDS that setting up and testing the course requires in any case.
+#: Programs in PACKAGES that setting up and testing the course requires in any case.
 INSTALLED: Final = {"cc", "dd", "git"}
 
 
@@ -25,6 +25,6 @@ def bare_path(folder: Path) -> str:
             continue
         for program in Path(directory).iterdir():
             link = folder / program.name
-            if program.name not in NEEDS.keys() - INSTALLED and not link.is_symlink():
+            if program.name not in PACKAGES.keys() - INSTALLED and not link.is_symlink():
                 link.symlink_to(program)
     return os.pathsep.join([str(own), str(folder)])

@@ -20,6 +20,19 @@ from tcplab import machine
 from tcplab.errors import LabError, SandboxError
 from tcplab.lab import why_no_lab
 
+#: The package of each program that the course uses, or that only the tests use, as a tool or to
+#: compare tcplab with it or to explain its time.
+PACKAGES: Final = machine.PACKAGES | {
+    **dict.fromkeys(("capinfos", "dumpcap", "editcap"), "wireshark-common"),
+    **dict.fromkeys(("ip", "tc"), "iproute2"),
+    **{name: name for name in ("chromium", "git", "haproxy", "iperf3", "lighttpd", "memcached")},
+    **{name: name for name in ("npm", "nuttcp", "openssl", "rustc", "socat", "strace", "tshark")},
+    "node": "nodejs",
+    "pg_ctlcluster": "postgresql",
+    "redis-cli": "redis-tools",
+    "systemctl": "systemd",
+    "wget": "wget",
+}
 IPV6: Final = "no IPv6 on this machine"
 NET_RAW: Final = "packets of the real machine need CAP_NET_RAW"
 NO_REPOSITORY: Final = "no git repository: only git knows the files of the course"
@@ -35,9 +48,15 @@ needs_ordinary_user = pytest.mark.skipif(
 )
 
 
+def lacking(*names: str) -> str:
+    """Return a message about the first of these programs that is missing, or ""."""
+    missing = (name for name in names if machine.find(name) is None)
+    return next((f"{name} is not installed: apt install {PACKAGES[name]}" for name in missing), "")
+
+
 def need(*names: str) -> str:
     """Return the path of the first of these programs; skip the test if any is missing."""
-    if why := machine.lacking(*names):
+    if why := lacking(*names):
         pytest.skip(why)
     return machine.find(names[0]) or names[0]
 
@@ -49,7 +68,7 @@ def need_module(name: str, package: str) -> Any:
 
 def needs(*names: str) -> pytest.MarkDecorator:
     """Skip the marked tests if one of these programs is missing."""
-    why = machine.lacking(*names)
+    why = lacking(*names)
     return pytest.mark.skipif(bool(why), reason=why)
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import wireshark
+from tests.support.needs import lacking
 
-from tcplab import machine
 from tcplab.capture import Capture
 from tcplab.capture.recording import HEADERS_ONLY, Recording
 from tcplab.segments import from_file
@@ -60,7 +60,7 @@ def unexplained(directory: Path) -> list[str]:
 
 def main() -> int:
     directory = Path(sys.argv[1])
-    if why := machine.lacking("tshark"):
+    if why := lacking("tshark"):
         sys.exit(why)
     disagreements = unexplained(directory)
     count = len(list(directory.iterdir()))

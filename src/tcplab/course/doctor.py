@@ -113,7 +113,7 @@ def summary() -> list[str]:
         if names := [name for name in lesson.programs if machine.find(name) is None]:
             absent[lesson.slug] = names
     if absent:
-        packages = sorted({machine.NEEDS[name].package for of in absent.values() for name in of})
+        packages = sorted({machine.PACKAGES[name] for of in absent.values() for name in of})
         wanted = "; ".join(f"{', '.join(names)} (in {slug})" for slug, names in absent.items())
         lines += [f"Not installed, and optional: {wanted}", f"  → apt install {' '.join(packages)}"]
     folder = Path.cwd()

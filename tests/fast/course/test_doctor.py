@@ -51,7 +51,7 @@ def test_the_report_fits_a_screen_and_names_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for lesson in lessons():
-        assert set(lesson.programs) <= machine.NEEDS.keys()
+        assert set(lesson.programs) <= machine.PACKAGES.keys()
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("COLUMNS", "80")
     cli.main(["doctor"])
