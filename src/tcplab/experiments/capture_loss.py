@@ -28,24 +28,18 @@ class RateLoss(Variant, heading="requested (packets/s)"):
 
     sent: int  #: number of datagrams
     sent_s: float  #: time that sending took
-
     sent_per_s = computed(lambda watched: watched.sent / watched.sent_s, "sent (packets/s)", ",.0f")
-
-    passed: int = column(
-        "packets passed", ",d"
-    )  #: packets on the interface, counted by the recorder
+    #: packets on the interface, counted by the recorder
+    passed: int = column("packets passed", ",d")
     scapy_kept: int = column("captured by scapy", ",d")
-    scapy_drops: int = column(
-        "dropped by scapy", ",d"
-    )  #: packets that scapy was too slow to capture
-
+    #: packets that scapy was too slow to capture
+    scapy_drops: int = column("dropped by scapy", ",d")
     scapy_share = computed(
         lambda watched: watched.scapy_kept / watched.passed, "scapy's share", ".0%"
     )
     recorder_kept = computed(
         lambda watched: watched.passed - watched.recorder_drops, "captured by recorder", ",d"
     )
-
     recorder_drops: int = column("dropped by recorder", ",d")
 
 

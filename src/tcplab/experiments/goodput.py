@@ -28,7 +28,6 @@ class FullLink(
     rate_mbit: float
     mtu_bytes: int  #: MTU of both hosts' interfaces
     bytes: int
-
     header_percent = computed(
         lambda case: 100 * header_share(mss_bytes(case.mtu_bytes), case.mtu_bytes),
         "headers (%)",
@@ -37,15 +36,10 @@ class FullLink(
     model_mb_per_s = computed(
         lambda case: goodput_mbyte_s(case.rate_mbit, case.mtu_bytes), "model (MB/s)", ".2f"
     )
-
     mb_per_s: float = column("measured (MB/s)", ".2f")
-
     share = computed(lambda case: case.mb_per_s / case.model_mb_per_s, "measured / model", ".1%")
-
     mib_per_s = computed(lambda case: case.mb_per_s * 1e6 / 2**20, "measured (MiB/s)", ".2f")
-
     wire_packets: int = column("packets", ",d")  #: packets to the server, counted by the link
-
     verdict = computed(
         lambda case: "keeps up" if case.share >= 0.95 else "is too slow, or busy", "this machine"
     )

@@ -27,9 +27,7 @@ class Lossy(
     congestion: str = column("congestion control")
     rtt_ms: float = column("RTT (ms)", "g", is_setting=True)
     loss: float  #: probability of losing a packet
-
     loss_percent = computed(lambda lossy: 100 * lossy.loss, "loss (%)", "g")
-
     mbit: float = column("Mbit/s", ".1f")
 
     #: Rate by the formula of Mathis et al. for random loss, or the link's goodput if that is lower.
@@ -42,7 +40,6 @@ class Lossy(
     times_formula = computed(
         lambda case: case.mbit / case.formula_mbit, "measured / formula", ".2f"
     )
-
     segments: int = column("segments", ",d")
     retransmissions: int = column("retransmissions", ",d")
 

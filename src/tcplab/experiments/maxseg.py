@@ -26,9 +26,8 @@ class MaxSegVariant(Variant, heading="variant"):
     """TCP_MAXSEG on one connection, and the sizes of the segments that were sent."""
 
     name: str
-    set_bytes: int | None = column(
-        "set to", "d"
-    )  #: value set with setsockopt() before connect(), or None if it was not set
+    #: value set with setsockopt() before connect(), or None if it was not set
+    set_bytes: int | None = column("set to", "d")
     before_bytes: int = column("before connect()", "d")
     connected_bytes: int = column("after connect()", "d")  #: value right after connect()
     end_bytes: int = column("at the end", "d")  #: value once all data has arrived

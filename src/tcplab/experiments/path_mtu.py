@@ -49,11 +49,8 @@ class PathMtuVariant(Variant, heading="variant"):
     complaint: str  #: error message of the program, or empty
     sent: Sequence[SentSegment]  #: all data segments, in order
     acked_bytes: int
-
     outcome = computed(lambda case: "all arrived" if case.finished else "gave up", "outcome")
-
     ms: float = column("took (ms)", ".1f")  #: time until the last ACK, or the time limit
-
     first_bytes = computed(
         lambda case: case.sent[0].bytes if case.sent else None, "first segment (bytes)", "d"
     )
@@ -67,16 +64,12 @@ class PathMtuVariant(Variant, heading="variant"):
         return max(segment.packet_bytes for segment in self.sent)
 
     icmp_ms: Sequence[float]  #: times at which "fragmentation needed" arrived at the client
-
     icmp = computed(lambda case: len(case.icmp_ms), "ICMP messages", "d")
-
     icmp_mtu_bytes: int | None = column("MTU in ICMP", "d")
     dropped: int = column("dropped (too long)", "d")  #: number of packets, counted by the link
-
     again = computed(
         lambda case: sum(segment.again for segment in case.sent), "retransmissions", "d"
     )
-
     fix: str = column("fix", show=lambda fix: fix or None)  #: the fix as a command, or empty
 
 

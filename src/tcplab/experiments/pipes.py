@@ -201,7 +201,6 @@ class Chain(Variant, label="{0.pipeline.key}"):
     cached_share: Sequence[float] = column(
         show=lambda shares: statistics.median(shares) if shares else None
     )
-
     shown = computed(lambda chain: chain.pipeline.shown, "pipeline")
     where = computed(
         lambda chain: "1 Gbit/s link" if chain.pipeline.wire else "one machine",

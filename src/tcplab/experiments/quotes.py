@@ -47,13 +47,11 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
         return self.mode.replace("+batch", f", batch {self.result.batch}")
 
     quotes_per_s = computed(lambda case: case.result.quotes_per_s, "quotes/s", ",.0f")
-
     published_quotes_per_s = computed(
         lambda case: _TWO_PUBLISHED_PER_S if case.key == ("two", "delaying") else None,
         "published",
         "g",
     )
-
     median_exchange_ms = computed(
         lambda case: statistics.median(case.exchange_ms()), "exchange (ms)", ".3f"
     )

@@ -35,7 +35,6 @@ class Queue(Variant):
     clients: int = column("clients", "d", is_setting=True)
     queued_bytes: int  #: sum over all queues
     copied_bytes: int  #: bytes that did not change with the file
-
     queued_mb = computed(lambda queue: queue.queued_bytes / 1e6, "queued (MB)", ".1f")
     copied_mb = computed(lambda queue: queue.copied_bytes / 1e6, "copied (MB)", ".1f")
     copied_per_byte = computed(

@@ -355,7 +355,6 @@ class WithHeader(Variant, heading="method"):
     ms: float = column("ms", ".1f")  #: median over the runs
     #: payloads in the last run
     segments: Sequence[int] = column("segment sizes (bytes)", show=run_lengths)
-
     header_alone = computed(
         lambda case: "yes" if case.segments[0] == HEADER_BYTES else "no", "header alone"
     )

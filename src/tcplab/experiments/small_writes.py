@@ -44,7 +44,6 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
     """One way of handing the writes to TCP, and its recorded exchange."""
 
     mode: SmallWritesMode
-
     #: The median, because a few disturbed messages hardly change it.
     ms_per_message = computed(lambda case: case.result.message_us.median / 1e3, "ms/message", ".3f")
     mean_ms_per_message = computed(lambda case: case.result.ms_per_message, "mean", ".3f")

@@ -120,7 +120,6 @@ class TableRow(
     write_bytes: int = column("block (bytes)", "d")  #: size of a block, one write or one datagram
     count: int  #: number of blocks in a run
     runs: Sequence[Run] = column(show=len)
-
     wall_s = computed(
         lambda row: _median("wall_s")(row) * PUBLISHED_COUNT / row.count, "elapsed (s)", ".4f"
     )

@@ -43,7 +43,6 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="bottle
     congestion: str
     aqm: str  #: a Manager, such as "codel" or "codel+ecn"
     run: Shared
-
     mbit = computed(lambda bloat: bloat.run.mbit, "Mbit/s", ".2f")
     median_queue = computed(lambda bloat: bloat.run.median_queue, "median queue (packets)", ".0f")
     most_queue = computed(lambda bloat: max(length for _time, length in bloat.run.queue))
@@ -202,7 +201,6 @@ class Contest(Variant, key=("controls", "queue_packets"), heading="flows"):
     controls: str  #: "cubic", or "cubic, bbr" for two transfers
     queue_packets: int
     run: Shared
-
     mbit = computed(lambda contest: contest.run.mbit, "total (Mbit/s)", ".2f")
     first_mbit = computed(lambda contest: contest.run.rates_mbit[0], "first flow", ".2f")
     second_mbit = computed(
@@ -275,7 +273,6 @@ class Race(Variant, key=("congestion", "aqm"), heading="congestion control"):
     congestion: str
     aqm: str
     run: Shared
-
     mbit = computed(lambda race: race.run.mbit, "total (Mbit/s)", ".2f")
     near_mbit = computed(lambda race: race.run.nearest.mbit, "shortest RTT (Mbit/s)", ".2f")
     far_mbit = computed(lambda race: race.run.farthest.mbit, "longest RTT (Mbit/s)", ".2f")

@@ -26,18 +26,14 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
     """The most data that the sender held, with writes of one size."""
 
     write_bytes: int
-
     segments = computed(
         lambda holding: holding.write_bytes / MSS_BYTES, "segments per write", ".2f"
     )
-
     granted_bytes: int = column("SO_SNDBUF", ",d", is_setting=True)
     held_bytes: int = column("max held (bytes)", ",d")  #: written and not acknowledged
-
     times = computed(
         lambda holding: holding.held_bytes / holding.granted_bytes, "held / SO_SNDBUF", ".1f"
     )
-
     mbit: float = column("Mbit/s", ".1f")  #: rate in the second half
 
 
