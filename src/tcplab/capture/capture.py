@@ -8,7 +8,7 @@ import shutil
 import weakref
 from collections import Counter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Final, Self
 
 from tcplab.capture.packets import packets_of
 from tcplab.errors import CaptureError
@@ -17,6 +17,8 @@ from tcplab.segments.pcap import Interface, PacketTable, read_packets, total, wa
 
 if TYPE_CHECKING:
     from scapy.plist import PacketList
+
+STILL_RUNNING: Final = "the recording is still running; its packets are available after it ends"
 
 
 class Capture:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import tempfile
-from typing import Any, Final
+from typing import Final
 
-from tcplab.capture.capture import Capture
+from tcplab.capture.capture import STILL_RUNNING, Capture
 from tcplab.errors import CaptureError
 from tcplab.lab import Host
 from tcplab.segments.pcap import warn_of_gaps
@@ -60,16 +59,14 @@ class Recording:
             )
             assert self._process.stderr is not None
             first = self._process.stderr.readline()
-            if "listening" not in _json(first):
+            if not first.startswith('{"listening"'):
                 self._end()
                 raise CaptureError(first.strip() or "the recorder ended without a message")
         except BaseException:
             file.close()
             raise
         self._capture = Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file)
-        self._capture._why_empty = (
-            "the recording is still running; its packets are available after it ends"
-        )
+        self._capture._why_empty = STILL_RUNNING
         self._capture._left_out = self._host.network.capture_left_out
         return self._capture
 
@@ -137,11 +134,3 @@ def record(
         ring_mib: MiB of kernel memory for packets that the recorder has not written yet
     """
     return Recording(host, snaplen, interface, ring_mib)
-
-
-def _json(line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tcplab.capture.capture import Capture
+from tcplab.capture.capture import STILL_RUNNING, Capture
 from tcplab.capture.recording import HEADERS_ONLY
 from tcplab.lab import Link
 from tcplab.segments.pcap import CaptureLossWarning
@@ -93,7 +93,7 @@ def record_wire(link: Link, *, snaplen: int = HEADERS_ONLY) -> Iterator[Capture]
     finally:
         os.unlink(file.name)  # noqa: PTH108  (the wire has it open, so no name is needed)
     capture = Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file)
-    capture._why_empty = "the recording is still running; its packets are available after it ends"
+    capture._why_empty = STILL_RUNNING
     try:
         yield capture
     finally:
