@@ -7,12 +7,7 @@ import pytest
 from tests.support.nonempty import each
 
 from tcplab import LabError
-from tcplab.experiments import (
-    recordings,
-    tcp_vs_udp,
-    udp_batching,
-    udp_receive_buffers,
-)
+from tcplab.experiments import recordings, tcp_vs_udp, udp_batching, udp_receive_buffers
 from tcplab.lab import Loopback, Network
 from tcplab.programs import tcp_source, udp_bulk, writepattern_peer
 

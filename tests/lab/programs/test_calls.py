@@ -111,11 +111,7 @@ def test_congestion_control_is_the_networks_unless_given(network: AnyNetwork) ->
 def test_send_file_adds_a_header(network: AnyNetwork, some_file: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     result = send_file(
-        network,
-        some_file,
-        method="read",
-        header=HeaderOptions(9),
-        receiver=ReceiverOptions(output),
+        network, some_file, method="read", header=HeaderOptions(9), receiver=ReceiverOptions(output)
     )
     assert output.read_bytes() == some_file.read_bytes()
     assert (result.bytes, result.receiver.bytes) == (500_009, 500_000)

@@ -50,13 +50,7 @@ def numbers() -> list[tuple[str, str, bool]]:
 
 #: One parser (command_line.c) reads all numbers, so only the first option is given all of these
 #: values. The other options are given the first two.
-WRONG_NUMBERS = [
-    "-1",
-    "abc",
-    "99999999999999999999",
-    "1000000000000",
-    *["", "1.5", "0x10", "7 "],
-]
+WRONG_NUMBERS = ["-1", "abc", "99999999999999999999", "1000000000000", *["", "1.5", "0x10", "7 "]]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

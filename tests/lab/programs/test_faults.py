@@ -191,11 +191,7 @@ def stand_still(_connection: socket.socket) -> None:
 @pytest.mark.parametrize("meet", [read_some_and_reset, read_some_and_close])
 @pytest.mark.parametrize("program", [*SENDERS, "tcp_nodelay_client"])
 def test_peer_that_closes_is_reported(
-    programs: Programs,
-    client_words: ClientWords,
-    standard_input: int,
-    program: str,
-    meet: Meet,
+    programs: Programs, client_words: ClientWords, standard_input: int, program: str, meet: Meet
 ) -> None:
     with peer(meet) as port:
         done = programs.run(*client_words(program, port), stdin=standard_input)
@@ -208,11 +204,7 @@ def test_peer_that_closes_is_reported(
     ("arguments", "meet", "message"),
     [
         (["tcpsource", "-c1"], lambda c: c.sendall(b"?"), "the sink sent more data than requested"),
-        (
-            ["quoteclient", "--single"],
-            read_some_and_close,
-            "the server closed the connection",
-        ),
+        (["quoteclient", "--single"], read_some_and_close, "the server closed the connection"),
     ],
 )
 def test_peer_that_breaks_the_dialogue_is_reported(
@@ -229,10 +221,7 @@ METHODS = ["sendfile_client -m splice", "sendfile_client -m zerocopy"]
 
 @pytest.mark.parametrize("program", [*CLIENTS, *METHODS])
 def test_peer_that_stops_reading_is_reported(
-    programs: Programs,
-    client_words: ClientWords,
-    standard_input: int,
-    program: str,
+    programs: Programs, client_words: ClientWords, standard_input: int, program: str
 ) -> None:
     with peer(stand_still) as port:
         arguments = [*client_words(program, port), "--deadline", "0.3"]

@@ -81,10 +81,7 @@ def test_a_header_and_a_small_file(
     path.write_bytes(b"x" * 1000)
     options = [option] if option else []
     sent, received = transfer(
-        programs,
-        path,
-        ["-m", "read", "--header", 100, *options],
-        ["--header", 100, "-o", output],
+        programs, path, ["-m", "read", "--header", 100, *options], ["--header", 100, "-o", output]
     )
     info = sent["tcp_info"]
     assert info["data_segs_out"] - info["total_retrans"] == segments

@@ -8,12 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.support.programs.harness import (
-    PATIENCE_S,
-    Programs,
-    as_text,
-    last_object,
-)
+from tests.support.programs.harness import PATIENCE_S, Programs, as_text, last_object
 
 LARGE = random.Random(7).randbytes(5_000_000)
 
@@ -27,8 +22,7 @@ def files(tmp_path: Path, *contents: bytes) -> list[Path]:
 
 @pytest.mark.parametrize("splice", [[], ["--splice"]])
 @pytest.mark.parametrize(
-    ("from_client", "from_server"),
-    [(LARGE, LARGE), (b"request\n", LARGE), (b"", b"")],
+    ("from_client", "from_server"), [(LARGE, LARGE), (b"request\n", LARGE), (b"", b"")]
 )
 def test_both_directions_carry_every_byte(
     programs: Programs, tmp_path: Path, splice: list[str], from_client: bytes, from_server: bytes

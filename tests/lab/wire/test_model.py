@@ -66,9 +66,7 @@ def compare(recorded: list[Recorded], side: int, link: Settings) -> None:
 
 
 @settings(
-    max_examples=80,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=80, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(ab=LINKS, ba=LINKS, there=TRAINS, back=TRAINS)
 def test_both_directions_do_what_the_model_says(

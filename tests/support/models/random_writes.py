@@ -22,14 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.support.models.outcomes import outcomes
-from tests.support.models.playground import (
-    LINK_LATE,
-    SYSCTLS,
-    Played,
-    kernel_clock,
-    play,
-    to_text,
-)
+from tests.support.models.playground import LINK_LATE, SYSCTLS, Played, kernel_clock, play, to_text
 from tests.support.undisturbed import undisturbed
 
 from tcplab.lab import Lab

@@ -80,10 +80,7 @@ class Programs:
                     process.kill()
 
     def pair(
-        self,
-        listener: list[object],
-        client: list[object],
-        port_option: str | None = "-p",
+        self, listener: list[object], client: list[object], port_option: str | None = "-p"
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Run a listener and a client with --json; return the client's report and the listener's.
 
