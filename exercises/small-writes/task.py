@@ -33,7 +33,8 @@ IN_PROGRAMS = ["step_bytes"]
 
 REASONS = ("application-idle", "corked", "held-by-nagle")
 MSS_BYTES = 1448
-PATTERNS = 6
+#: Number of ways to begin a message in q3.
+KINDS = 6
 
 
 def numbers(own: Numbers) -> dict[str, Any]:
@@ -52,20 +53,23 @@ def numbers(own: Numbers) -> dict[str, Any]:
 
 
 def _patterns(own: Numbers) -> list[tuple[int, ...]]:
-    """Return the sizes of the writes of each message, the last of which is always small."""
-    kinds = [_first_writes(own, turn) for turn in range(PATTERNS)]
-    kinds[:2] = [(MSS_BYTES * own.integer(f"full {turn}", 1, 3),) for turn in range(2)]
+    """Return the sizes of the writes of each message, the last of which is always small.
+
+    There is a message of each kind, in an order of the student's own, and one more of some kind.
+    """
+    kinds = [*range(KINDS), own.integer("one more", 1, KINDS - 1)]
     messages = []
-    for turn in range(PATTERNS):
-        first = kinds.pop(own.integer(f"place {turn}", 0, len(kinds) - 1))
+    for turn in range(len(kinds)):
+        kind = kinds.pop(own.integer(f"place {turn}", 0, len(kinds) - 1))
+        first = _first_writes(own, turn, kind)
         messages.append((*first, own.integer(f"last {turn}", 20, 400, 4)))
     return messages
 
 
-def _first_writes(own: Numbers, turn: int) -> tuple[int, ...]:
+def _first_writes(own: Numbers, turn: int, kind: int) -> tuple[int, ...]:
     size = own.integer(f"some {turn}", 20, MSS_BYTES - 8, 4)
     full = MSS_BYTES * own.integer(f"more {turn}", 1, 3)
-    return own.pick(f"kind {turn}", [(), (full, full), (size,), (full, size), (full + size,)])
+    return [(), (full,), (full, full), (size,), (full, size), (full + size,)][kind]
 
 
 # ---- public checks: is there an answer, and is it of the right kind? -----------------------------

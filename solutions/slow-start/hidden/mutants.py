@@ -3,6 +3,7 @@
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
+    "waited-in-seconds": Mutant(loses={"q5": 1}, then={"q5-answer": "q5_wait_ms /= 1e3"}),
     "no-window-of-the-receiver": Mutant(
         loses={"q1": 1.75},
         then={

@@ -362,7 +362,7 @@ def handout(
 def try_assignment(
     assignment: str, *names: str, student: str = "ada", course: Folder = Path()
 ) -> int:
-    """Grade an assignment's solution, its untouched exercise and its mutants.
+    """Grade an assignment's solution, its untouched exercise and its mutants, and check its rules.
 
     Args:
         assignment: name of the assignment, such as small-writes.
@@ -373,6 +373,7 @@ def try_assignment(
     Example: tcplab try-assignment small-writes reference
     """
     with loading():
+        from tcplab.grading.rules import broken_rules
         from tcplab.grading.trial import Trial
         from tcplab.tables import Table
 
@@ -393,8 +394,9 @@ def try_assignment(
         for question, expected in result.expected.items():
             if result.scores[question] != expected:
                 print(f"{result.name} {question}: expected {expected}. {result.messages[question]}")
-    print(f"\n{trial.full:g} points by the grader, {trial.all_points:g} in all")
-    return 0 if all(result.as_expected for result in results) else 1
+    broken = broken_rules(trial)
+    print(*broken, f"\n{trial.full:g} points by the grader, {trial.all_points:g} in all", sep="\n")
+    return 0 if not broken and all(result.as_expected for result in results) else 1
 
 
 def new_assignment(name: str, *, course: Folder = Path()) -> int:

@@ -25,6 +25,7 @@ import nbformat
 import pytest
 from scapy.layers.l2 import Ether
 from scapy.utils import rdpcap, wrpcapng
+from tests.support.grading.sets import SHIPPED
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
@@ -38,7 +39,9 @@ from tcplab.grading.submission import Submission
 
 #: The sets with scenes. Each of them has at least 24 captures.
 SETS = each(
-    path for path in assignments(ROOT / "solutions") if (path / "hidden" / "scenes.py").is_file()
+    path
+    for path in assignments(ROOT / "solutions")
+    if path.name in SHIPPED and (path / "hidden" / "scenes.py").is_file()
 )
 IDS = [path.name for path in SETS]
 STUDENTS = 1000

@@ -11,6 +11,12 @@ SOURCES = each(
     path for path in sorted(ROOT.glob("solutions/*")) if (path / f"{path.name}.ipynb").is_file()
 )
 NAMES = [path.name for path in SOURCES]
+#: The sets that the course ships. Only they must have 20 points, samples of written answers, and a
+#: lesson and tables that name them; a teacher's own set in `solutions/` must not fail these tests.
+SHIPPED = (
+    *("the-lab", "small-writes", "cork", "buffers", "slow-start", "queues", "pipes", "sendfile"),
+    *("segments", "tcp-vs-udp", "diagnosis", "real-programs"),
+)
 #: The problem set for tests that need only one.
 EXAMPLE = "small-writes"
 #: Sets that differ in kind, for tests/lab: a client, a server and a program that uses UDP.

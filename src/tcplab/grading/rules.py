@@ -1,0 +1,195 @@
+"""Check the rules that every assignment has to keep (`tcplab try-assignment`, and the tests).
+
+docs/new-assignment.md states the rules. Each rule yields a sentence per mistake, with what to do.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from tcplab.grading.assignment import Task, load_module
+from tcplab.grading.checks import Verdict
+from tcplab.grading.submission import Submission
+from tcplab.grading.trial import Trial
+
+#: Number of ids whose numbers are drawn, and how many of every hundred must differ.
+IDS: Final = 2000
+DIFFERENT: Final = 90
+LEAST_WORDS: Final = 12
+#: Values that learners assign by mistake, as the sandbox returns them.
+ODD: Final[tuple[Any, ...]] = (
+    *(None, True, -1, 0, 0.5, 10**18, 1e308, "", "cork", [], [None], [1], {}, [[1]] * 4),
+    *([0] * 3, [1] * 4, [-1] * 4, ["x"] * 3, [1448, 1448], list(range(200))),
+    *({"unsupported": "Yes"}, [{"unsupported": "Yes"}] * 3),
+)
+#: Impossible numbers, and the ends of the names of variables that hold a number.
+IMPOSSIBLE: Final = (-3, -3.5, 10**10)
+OF_NUMBERS: Final = ("_ms", "_segments", "_bytes", "_percent")
+
+
+def broken_rules(trial: Trial) -> list[str]:
+    """Return a sentence for each rule that the assignment breaks."""
+    # The other rules need all parts of every question.
+    if mistakes := [*_parts(trial), *_mutants(trial)]:
+        return mistakes
+    return [*_numbers(trial), *_answers(trial), *_odd_answers(trial), *_draws(trial)]
+
+
+def _parts(trial: Trial) -> Iterator[str]:
+    """Check that each question has all its parts, and that the questions are in order."""
+    given, written = list(trial.points), trial.written
+    right = [f"q{number}" for number in range(1, len(given) + 1)]
+    if given != right or written != [f"w{number}" for number in range(1, len(written) + 1)]:
+        numbered = ", ".join([*given, *written])
+        yield (
+            f"{trial.name}.ipynb: the questions are numbered {numbered}; number those that the"
+            " grader judges q1, q2, … and written ones w1, w2, … in the order of the notebook"
+        )
+    task, why = trial.task, trial.source / "hidden" / "why.toml"
+    reasons = tomllib.loads(why.read_text()) if why.is_file() else {}
+    judges = [name for name in vars(trial.judges) if re.fullmatch(r"q\d+", name)]
+    places = {
+        "ANSWERS in task.py": (task.answers, "its variables, or [] if it asks for a file"),
+        "hidden/judge.py": (judges, "a function of this name"),
+        "hidden/why.toml": (reasons, "the reason for its answer"),
+    }
+    for place, (names, needed) in places.items():
+        for question in sorted({*given} - {*names}):
+            yield f"{place} lacks {question}; add {needed}"
+        for question in sorted({*names} - {*given}):
+            yield f"{place} has {question}, but no cell with this id has points; remove it, or add"
+    yield from _files(trial)
+    for question, reason in reasons.items():
+        if len(reason.split()) < LEAST_WORDS:
+            yield f"hidden/why.toml: say more about {question}, in at least {LEAST_WORDS} words"
+
+
+def _files(trial: Trial) -> Iterator[str]:
+    """Check that each question about a file has a public check, and each file a solution."""
+    for question, names in trial.task.answers.items():
+        if not names and not trial.task.public_check(question):
+            yield f"task.py lacks check_{question}; a question about a file needs a public check"
+    for file in trial.task.files:
+        if not (trial.source / "hidden" / file).is_file():
+            yield f"hidden/{file} is missing; FILES in task.py names it"
+
+
+def _mutants(trial: Trial) -> Iterator[str]:
+    for name, mutant in trial.mutants.items():
+        for question, points in mutant.loses.items():
+            if not 0 < points <= trial.points.get(question, 0):
+                most = trial.points.get(question, 0)
+                yield (
+                    f"hidden/mutants.py: {name} loses {points:g} points in {question}, which has"
+                    f" {most:g}; change the mutant or the points"
+                )
+    lost = {question for mutant in trial.mutants.values() for question in mutant.loses}
+    for question in trial.points:
+        if question not in lost:
+            yield f"hidden/mutants.py: no mutant loses points in {question}; add a wrong answer"
+
+
+def _numbers(trial: Trial) -> Iterator[str]:
+    made = [json.dumps(trial.task.numbers(f"s{number}")) for number in range(IDS)]
+    different = len(set(made[:100]))
+    if different < DIFFERENT:
+        yield (
+            f"numbers() in task.py gives 100 students only {different} different sets of numbers;"
+            f" choose larger ranges, for at least {DIFFERENT}"
+        )
+
+
+def _answers(trial: Trial) -> Iterator[str]:
+    """Check that the solution's calculations are fit to grade for every student."""
+    calculated = itertools.takewhile(lambda cell: "capture" not in cell[1], trial.solution)
+    cells = [(name.partition("-")[0], compile(lines, name, "exec")) for name, lines in calculated]
+    for student in map("s{}".format, range(IDS)):
+        numbers = trial.task.numbers(student)
+        answers: dict[str, Any] = {"n": numbers}
+        for _, lines in cells:
+            exec(lines, answers)
+        given = {name: answers.get(name) for name in trial.task.names}
+        for question, _ in cells:
+            for name in trial.task.answers[question]:
+                value = given[name]
+                if value in ("", []) or (isinstance(value, float) and not math.isfinite(value)):
+                    yield f"{name} is {value!r} for the student {student}; change numbers()"
+                    return
+            verdict = _checked(trial, question, student, numbers, given)
+            if verdict and not verdict.passed:
+                yield f"check_{question} refuses the right answer of {student}: {verdict.message}"
+                return
+
+
+def _checked(
+    trial: Trial, question: str, student: str, numbers: Mapping[str, Any], given: Mapping[str, Any]
+) -> Verdict | None:
+    check = trial.task.public_check(question)
+    with Submission(student, numbers, given, {}, folder=trial.source) as work:
+        return check(work) if check else None
+
+
+def _odd_answers(trial: Trial) -> Iterator[str]:
+    """Check that judges and public checks take any value, and that a check refuses nonsense."""
+    numbers = trial.task.numbers("ada")
+    for question, names in trial.task.answers.items():
+        for value in ODD if names else ():
+            given = dict.fromkeys(trial.task.names, value)
+            with Submission("ada", numbers, given, {}, folder=trial.source) as work:
+                verdicts = [getattr(trial.judges, question)(work)]
+            verdicts += filter(None, [_checked(trial, question, "ada", numbers, given)])
+            if any(verdict.share is None or "\n" in verdict.message for verdict in verdicts):
+                yield f"{question}: a verdict on {value!r} has no share, or more than one line"
+        if not any(name.endswith(OF_NUMBERS) for name in names):
+            continue
+        for value in IMPOSSIBLE:
+            for odd in (value, [value] * 3):
+                given = dict.fromkeys(names, odd)
+                verdict = _checked(trial, question, "ada", numbers, given)
+                if verdict is None or verdict.share != 0:
+                    yield (
+                        f"check_{question} accepts {odd}; give numbers_in() the limits that any"
+                        " answer has, such as least=1 and most=…"
+                    )
+
+
+def _draws(trial: Trial) -> Iterator[str]:
+    """Check that no student's numbers are those of the public check of a program.
+
+    A program that suits only these parameters must fail in grading.
+    """
+    ran: list[Mapping[str, Any]] = []
+    # Fresh modules, in which functions that run a program only note their parameters.
+    task = Task(trial.source / "task.py", trial.name)
+    judges = load_module(trial.source / "hidden" / "judge.py", f"tcplab_rules_{trial.name}")
+    for module in (task.module, getattr(judges, "task", task.module)):
+        for name, function in [*vars(module).items()]:
+            if re.match("(look_at|judge)_", name):
+                setattr(module, name, partial(_note, ran, inspect.signature(function)))
+    for question in [question for question, names in task.answers.items() if not names]:
+        for student in map("s{}".format, range(IDS)):
+            ran.clear()
+            work = Submission(student, task.numbers(student), {}, {}, folder=trial.source)
+            for check in (getattr(task.module, f"check_{question}"), getattr(judges, question)):
+                check(work)
+            if len(ran) < 2:  # they share no function
+                break
+            if ran[0] == ran[1]:
+                yield f"check_{question} runs the program as the judge does for {student}: {ran[0]}"
+                break
+
+
+def _note(
+    ran: list[Mapping[str, Any]], signature: inspect.Signature, *given: Any, **named: Any
+) -> Verdict:
+    _submission, *parameters = signature.bind(*given, **named).arguments.items()
+    ran.append({name: getattr(value, "__dict__", value) for name, value in parameters})
+    return Verdict(1, "")
