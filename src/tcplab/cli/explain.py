@@ -8,7 +8,8 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -18,7 +19,6 @@ from tcplab.errors import ParameterError
 
 if TYPE_CHECKING:
     from tcplab.explain.answer import Explanation
-    from tcplab.figures import Picture
     from tcplab.programs import Event
     from tcplab.timeline import Timeline
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 def with_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split a command line at "--" into tcplab's own arguments and the command to explain."""
-    arguments, command = list(arguments), []
-    if arguments[:1] == ["explain"] and "--" in arguments:
-        at = arguments.index("--")
-        arguments, command = arguments[:at], arguments[at + 1 :]
-    elif arguments[:1] == ["explain"]:
-        _check_dashes(arguments[1:])
-    return arguments, command
+    words = list(arguments)
+    if words[:1] == ["explain"] and "--" in words:
+        at = words.index("--")
+        return words[:at], words[at + 1 :]
+    if words[:1] == ["explain"]:
+        _check_dashes(words[1:])
+    return words, []
 
 
 #: Options without a value.
@@ -131,9 +131,10 @@ class OfCapture:
     peer_capture: File | None = None
     nodelay: Literal["on", "off"] | None = None
 
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    @property
+    def of_one_sender(self) -> bool:
+        """True if an option asks for the segments of one sender."""
+        return self != OfCapture(peer_capture=self.peer_capture)
 
 
 # ---- the command ---------------------------------------------------------------------------------
@@ -176,10 +177,10 @@ def explain(
         from tcplab.explain.answer import explained  # noqa: F401
 
         if figure:  # before anything is recorded, since an extra may be missing
-            from tcplab import figures  # noqa: F401
+            from tcplab import figures
 
     if capture is not None and json:
-        if evidence != OfCapture(peer_capture=evidence.peer_capture) or figure:
+        if evidence.of_one_sender or figure:
             raise ValueError("--json: only --peer-capture and --rate-mbit can be given with it")
         print(from_capture(capture, evidence, rate_mbit).as_json())
         return 0
@@ -190,7 +191,7 @@ def explain(
         if either.pcapng:
             explanation.save_pcapng(either.pcapng)
         if figure:
-            _draw(explanation.worst()).save(figure)
+            figures.timeline(explanation.worst()).save(figure)
     finally:  # print the answer even if a file could not be saved
         if either.output:
             print(explanation.recorded.output, end="", file=sys.stderr)
@@ -201,12 +202,6 @@ def explain(
 
 #: Exit statuses from here on are signals.
 _SIGNALLED: Final = 128
-
-
-def _draw(timeline: Timeline) -> Picture:
-    from tcplab import figures
-
-    return figures.timeline(timeline)
 
 
 def _print(text: str) -> None:
@@ -230,13 +225,9 @@ def explain_words(
     if not 0 < timeout_s <= 86_400:
         raise ValueError(f"--timeout-s {timeout_s:g}: must be more than 0 and at most 86400")
     if here.here:
-        of_lab = {
-            "server": lab.server,
-            "rtt_ms": lab.rtt_ms,
-            "rate_mbit": rate_mbit,
-            "loss_percent": lab.loss_percent,
-        }
-        if given := [_option(name) for name, value in of_lab.items() if value is not None]:
+        of_lab = asdict(lab) | {"rate_mbit": rate_mbit}
+        given = ["--" + name.replace("_", "-") for name, value in of_lab.items() if value]
+        if given:
             raise ValueError(f"{' and '.join(given)}: cannot be combined with --here")
         return explained(record_here(argv, here.interface, timeout_s))
     if here.interface:
@@ -244,21 +235,14 @@ def explain_words(
     loss = lab.loss_percent or 0.0
     if not 0 <= loss <= 100:
         raise ValueError(f"--loss-percent {loss:g}: must be from 0 to 100")
-    return explain_command(
-        argv,
-        _words(lab.server) if lab.server else None,
-        rtt_ms=lab.rtt_ms or 0.0,
-        rate_mbit=rate_mbit,
-        loss=loss / 100,
-        timeout_s=timeout_s,
-    )
-
-
-def _words(command: str) -> list[str]:
     try:
-        return shlex.split(command)
+        server = shlex.split(lab.server) if lab.server else None
     except ValueError as error:
-        raise ValueError(f"--server {command}: {str(error).lower()}") from None
+        raise ValueError(f"--server {lab.server}: {str(error).lower()}") from None
+    rtt_ms, loss = lab.rtt_ms or 0.0, loss / 100
+    return explain_command(
+        argv, server, rtt_ms=rtt_ms, rate_mbit=rate_mbit, loss=loss, timeout_s=timeout_s
+    )
 
 
 #: The segments of a capture are listed if there are at most this many, or if an option asks for it.
@@ -278,7 +262,7 @@ def _explain_capture(
     segments = from_file(capture)
     tcp = segments[segments["protocol"] == TCP]
     numbers = np.unique(tcp["connection"]).tolist()
-    listed = len(tcp) <= MOST_LISTED or evidence != OfCapture(peer_capture=evidence.peer_capture)
+    listed = len(tcp) <= MOST_LISTED or evidence.of_one_sender
     if evidence.connection is None and not figure and not (len(numbers) <= 1 and listed):
         _print(from_capture(capture, evidence, rate_mbit).report())
         which = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
@@ -286,7 +270,11 @@ def _explain_capture(
         return 0
     timeline = find(capture, evidence, rate_mbit)
     # Draw before printing anything, because a figure that cannot be drawn means wrong options.
-    picture = _draw(timeline) if figure else None
+    picture = None
+    if figure:
+        from tcplab import figures
+
+        picture = figures.timeline(timeline)
     if evidence.connection is None and evidence.log is None:
         _print(from_capture(capture, evidence, rate_mbit).report())
         print()
@@ -317,20 +305,18 @@ def find(capture: str, evidence: OfCapture, rate_mbit: float | None = None) -> T
 
     exchange = timeline.Exchange(
         None,
-        _log(evidence.log),
+        _log(evidence.log) if evidence.log else None,
         from_file(capture),
         peer_segments=from_file(evidence.peer_capture) if evidence.peer_capture else None,
         rate_mbit=rate_mbit,
-        nodelay=None if evidence.nodelay is None else evidence.nodelay == "on",
+        nodelay={"on": True, "off": False}.get(evidence.nodelay or ""),
     )
     return timeline.explain(exchange, connection=evidence.connection, sender=evidence.sender)
 
 
-def _log(path: str | None) -> list[Event] | None:
+def _log(path: str) -> list[Event]:
     from tcplab.programs import read_log
 
-    if path is None:
-        return None
     try:
         return read_log(path)
     except OSError as error:
@@ -348,23 +334,24 @@ def report(timeline: Timeline) -> str:
     """Return one line per segment, then the waits, then missing evidence."""
     from tcplab.timeline.timeline import missing_evidence, waiting
 
-    lines = [*_folded(_heading(timeline), 0), ""]
-    sentences = timeline.sentences()
-    start = timeline.start_ns
-    for segment, sentence in zip(timeline.segments, sentences, strict=False):
-        lines += _folded(f"{(segment.time_ns - start) / 1e6:12.3f} ms  {sentence}", 17)
-    for sentence in sentences[len(timeline.segments) :]:
-        lines += _folded(f"{'':17}{sentence}", 17)
+    option = {None: "not known", True: "on", False: "off"}[timeline.nodelay]
+    mss = "not known" if timeline.mss_bytes is None else f"{timeline.mss_bytes} bytes"
+    rtt = "not known" if timeline.rtt_ms is None else f"{timeline.rtt_ms:.3g} ms"
+    heading = f"{timeline.connection}: MSS {mss}, smallest RTT {rtt}, TCP_NODELAY {option}"
+    sentences, start = timeline.sentences(), timeline.start_ns
+    times = [f"{(segment.time_ns - start) / 1e6:12.3f} ms" for segment in timeline.segments]
+    lines = [*_folded(heading, 0), ""]
+    for time_ms, sentence in zip_longest(times, sentences, fillvalue=""):
+        lines += _folded(f"{time_ms:15}  {sentence}", 17)
     if not sentences:
         lines.append("no data segment of this sender is in the capture")
     for title, items in (
         ("Waits:", waiting(timeline)),
         ("Missing from the record:", missing_evidence(timeline)),
     ):
-        if items:
-            lines += ["", title]
-            for item in items:
-                lines += _folded(f"  {item}", 4)
+        lines += ["", title] * bool(items)
+        for item in items:
+            lines += _folded(f"  {item}", 4)
     return "\n".join(lines)
 
 
@@ -377,10 +364,3 @@ def _folded(line: str, indent: int) -> list[str]:
     return textwrap.wrap(
         line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
-
-
-def _heading(timeline: Timeline) -> str:
-    options = {None: "not known", True: "on", False: "off"}[timeline.nodelay]
-    mss = "not known" if timeline.mss_bytes is None else f"{timeline.mss_bytes} bytes"
-    rtt = "not known" if timeline.rtt_ms is None else f"{timeline.rtt_ms:.3g} ms"
-    return f"{timeline.connection}: MSS {mss}, smallest RTT {rtt}, TCP_NODELAY {options}"

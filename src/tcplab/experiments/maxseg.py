@@ -16,7 +16,6 @@ from tcplab.experiments import Result, Variant, column, derived, experiment, pro
 from tcplab.experiments.lab_loopback import LabLoopback
 from tcplab.experiments.sockets import read_all, sending
 from tcplab.lab import Lab, Network
-from tcplab.segments import Sender
 
 _JUMBO_MTU: Final = 9000
 _DATA_BYTES: Final = 2_000_000
@@ -101,6 +100,6 @@ def _ask_maxseg(network: Network, request: int | None) -> tuple[int, int, int]:
             return before, connected, sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
 
 
-def _largest_and_syn(capture: Capture, sender: Sender) -> tuple[int, int]:
+def _largest_and_syn(capture: Capture, sender: str) -> tuple[int, int]:
     sent = capture.segments.sent_by(sender)
     return int(sent["payload_bytes"].max()), int(sent["mss"].max())

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tcplab.explain.intervals import Interval, merged, total_ms, within, without
+from tcplab.explain.intervals import Interval, shared_out, total_ms
 from tcplab.programs import CallLog
 from tcplab.programs.calls import CallStart
 
@@ -70,9 +70,7 @@ class Activities:
         self.threads: dict[int, list[CallStart]] = defaultdict(list)
         for step in log.steps:
             self.threads[step.pid].append(step)
-        self._of_thread: dict[int, list[Doing]] = defaultdict(list)
-        for pid, steps in self.threads.items():
-            self._of_thread[pid] = self._doings(pid, steps)
+        self._of_thread = {pid: self._doings(pid, steps) for pid, steps in self.threads.items()}
         self.doings = [doing for several in self._of_thread.values() for doing in several]
         self._curves = [*self._use("process", "cpu_ns")]
         # Threads that only serve the language's runtime wait for a CPU without delaying the others.
@@ -109,9 +107,8 @@ class Activities:
     def _use(self, by: str, count: str, chosen: Collection[int] = ()) -> list[_Curve]:
         samples: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for used in self.log.used:
-            if chosen and used.pid not in chosen:
-                continue
-            samples[getattr(used, by)].append((used.time_ns, getattr(used, count)))
+            if not chosen or used.pid in chosen:
+                samples[getattr(used, by)].append((used.time_ns, getattr(used, count)))
         return [_curve(sorted(several)) for several in samples.values()]
 
     # ---- queries ----
@@ -120,19 +117,18 @@ class Activities:
         """Return each failed attempt with the pause after it, and its index in `log.failed`."""
         result = []
         for number, attempt in enumerate(self.log.failed):
-            connects = (
-                step.time_ns
-                for step in self.threads[attempt.pid]
-                if step.time_ns > attempt.start_ns and step.kind == "connect"
+            again_ns = next(
+                (
+                    step.time_ns
+                    for step in self.threads[attempt.pid]
+                    if step.time_ns > attempt.start_ns and step.kind == "connect"
+                ),
+                1 << 63,
             )
-            again_ns = next(connects, 1 << 63)
-            slept = (
-                d.start_ns
-                for d in self._from(attempt.pid, attempt.start_ns)
-                if d.what[0] == "sleep"
-            )
+            later = self._from(attempt.pid, attempt.start_ns)
+            slept_ns = next((d.start_ns for d in later if d.what[0] == "sleep"), 1 << 63)
             # The socket may be closed later.
-            ended_ns = min(attempt.end_ns, again_ns, next(slept, 1 << 63))
+            ended_ns = min(attempt.end_ns, again_ns, slept_ns)
             pause = self.pause_after(attempt.pid, ended_ns)
             until_ns = pause[1] if pause and pause[0] < again_ns else ended_ns
             result.append(((attempt.start_ns, until_ns), number))
@@ -147,7 +143,7 @@ class Activities:
         return (first.start_ns, first.end_ns) if pauses else None
 
     def _from(self, pid: int, time_ns: int) -> Iterator[Doing]:
-        doings = self._of_thread[pid]
+        doings = self._of_thread.get(pid, [])
         at = bisect.bisect_left(doings, time_ns, key=lambda doing: doing.start_ns)
         return (doings[i] for i in range(at, len(doings)))
 
@@ -164,10 +160,10 @@ class Activities:
         for doing in self.doings:
             if not chosen or doing.pid in chosen or doing.what[0] in _TELLING:
                 by_what[doing.what].append((doing.start_ns, doing.end_ns))
-        rest, total = list(intervals), defaultdict[What, float](float)
-        for what in sorted(by_what, key=lambda what: KINDS.index(what[0])):
-            fresh = within(merged(by_what[what]), rest)
-            rest = without(rest, fresh)
+        in_order = sorted(by_what, key=lambda what: KINDS.index(what[0]))
+        parts, rest = shared_out({what: by_what[what] for what in in_order}, intervals)
+        total = defaultdict[What, float](float)
+        for what, fresh in parts.items():
             whole_ms = total_ms(fresh)
             work_ms = min(self._grown(self._curves, fresh), whole_ms)
             total["work", ""] += work_ms

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tcplab.explain.causes import CAUSES
 from tcplab.explain.comments import commented, reasons_of_packets
+from tcplab.explain.intervals import total_ms
 from tcplab.explain.joining import Conversation, conversations
 from tcplab.explain.ledger import RunLedger
 from tcplab.explain.recording import LOOPBACK, CommandExchange
@@ -32,20 +34,12 @@ _UNKNOWN_SHARE: Final = 0.05
 _UNEXPLAINED_SHARE: Final = 0.05
 _UNEXPLAINED_MS: Final = 50.0
 _LEAST_MS: Final = 0.01
-#: Where to look for time that the record does not explain.
-_LOOK: Final = (
-    "strace -f -w -c (files, locks, other processes), or a profiler of waiting time; the recorder"
-    " sees sockets, sleeping and the CPU time only"
-)
 #: A recorder that stops the client for this share of the run makes it another run.
 _SLOWED: Final = 0.2
-#: The evidence that is missing, by the kind of event that the recorder could not see.
-_UNSEEN: Final = {
-    "io_uring": "what io_uring did: its operations are no system calls",
-    "32-bit": "the calls of a 32-bit program",
-    "setuid": "the privileges of a set-user-ID program: under the recorder it gains none",
-    "not-allowed": "calls of a process that does not let itself be looked at (prctl(2), dumpable)",
-}
+
+#: Sentences of the report, and the evidence that is missing by the kind that no recorder sees.
+REPORT: Final = CAUSES["report"]
+UNSEEN: Final = CAUSES["unseen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +78,9 @@ class Explanation:
     def _verdict(self) -> str:
         one = self.verdict
         if not self.conversations and self.recorded.near is None:
-            return "without packets, the reason for a wait is unknown; the calls show this:"
-        if one is None and self.conversations:
-            return "no data was captured, on any connection: there is no wait to explain"
+            return str(REPORT["no-packets"])
         if one is None:
-            return "no TCP connection was captured: there is nothing to explain"
+            return str(REPORT["no-data" if self.conversations else "no-connection"])
         if one.cause == "not-connected":
             return one.evidence
         if one.kind != "none":
@@ -136,19 +128,11 @@ class Explanation:
 
     def worst(self) -> Timeline:
         """Return the timeline with the longest waits in the kernel, preferring one with a log."""
-        timelines = [
-            timeline
-            for conversation in self.conversations
-            for timeline in conversation.timelines.values()
-        ]
+        timelines = [one for several in self.conversations for one in several.timelines.values()]
         if not timelines:
             raise ValueError("no data was captured: there is nothing to draw")
         return max(
-            timelines,
-            key=lambda timeline: (
-                bool(timeline.writes),
-                sum(timeline.waited_ms("kernel").values()),
-            ),
+            timelines, key=lambda one: (bool(one.writes), sum(one.waited_ms("kernel").values()))
         )
 
     # ---- as text ----
@@ -159,12 +143,7 @@ class Explanation:
         if self.ledger is not None and self.ledger.run_ms:
             lines += [f"The {'run' if self.recorded.client.calls else 'capture'}: {self._sum()}"]
         if self.overhead >= _SLOWED:
-            lines += [
-                (
-                    f"  note  the recorder stopped the client for {100 * self.overhead:.0f} % of"
-                    " the run, so these times are not the program's own"
-                )
-            ]
+            lines.append("  note  " + REPORT["slowed"].format(percent=100 * self.overhead))
         for number, one in enumerate(self.findings):
             if (one.kind == "none" and not (one.evidence and not number)) or (
                 number and not (one.share or one.run_share or one.kind == "fault")
@@ -175,7 +154,7 @@ class Explanation:
             lines += [f"  why   {one.evidence}"] * bool(known)
             lines += [f"  fix   {one.fix}"] * bool(one.fix)
         if self._unexplained is not None:
-            lines += [f"  look  {_LOOK}"]
+            lines += [f"  look  {REPORT['look']}"]
         cost = [self._cost()] if self.recorded.client.calls else []
         for part in (self._divided(), self._tries(), self._connections(), cost):
             lines += ["", *part] if part else []
@@ -186,16 +165,16 @@ class Explanation:
     def _sum(self) -> str:
         """Return the ledger in one line: the waits for TCP, and all else."""
         assert self.ledger is not None
-        tcp = sum(entry.ms for entry in self.ledger.entries if entry.is_tcp)
-        parts = [(tcp, "waiting for TCP")]
-        parts += [(entry.ms, entry.title) for entry in self.ledger.entries if not entry.is_tcp]
-        parts.sort(reverse=True)
-        shown = [f"{ms(took)} {title}" for took, title in parts if took >= self.ledger.run_ms / 100]
-        rest = self.ledger.run_ms - sum(
-            took for took, _title in parts if took >= self.ledger.run_ms / 100
-        )
+        run_ms = self.ledger.run_ms
+        parts = [(entry.ms, entry.title) for entry in self.ledger.entries if not entry.is_tcp]
+        parts.append((run_ms - sum(took for took, _title in parts), "waiting for TCP"))
+        long = [
+            (took, title) for took, title in sorted(parts, reverse=True) if took >= run_ms / 100
+        ]
+        shown = [f"{ms(took)} {title}" for took, title in long]
+        rest = run_ms - sum(took for took, _title in long)
         shown += [f"{ms(rest)} other"] * (rest >= _LEAST_MS)
-        return f"{ms(self.ledger.run_ms)} = " + " + ".join(shown)
+        return f"{ms(run_ms)} = " + " + ".join(shown)
 
     def _divided(self) -> list[str]:
         """Return the lines of the ledger, the waits for TCP with their share of these waits."""
@@ -204,21 +183,15 @@ class Explanation:
         lines = [f"Of {ms(self.ledger.run_ms)}:"]
         for entry in self.ledger.entries:
             if entry.ms >= _LEAST_MS:
-                what = (
-                    f"TCP: {entry.title}" if entry.is_tcp and self.ledger.by_calls else entry.title
-                )
+                what = "TCP: " * (entry.is_tcp and self.ledger.by_calls) + entry.title
                 share = 100 * entry.ms / self.ledger.run_ms
                 lines.append(f"  {share:5.1f} %  {ms(entry.ms):>10}  {what}")
         return lines
 
     def _tries(self) -> list[str]:
         failures = self.ledger.failures if self.ledger is not None else ()
-        lines = [in_words(failure) for failure in failures[:_SHOWN]]
-        if any(failure.address.startswith(LOOPBACK) for failure in failures):
-            lines.append(
-                "localhost is the client's own host; the name of the server's host is “server”"
-            )
-        return lines
+        local = any(failure.address.startswith(LOOPBACK) for failure in failures)
+        return [*map(in_words, failures[:_SHOWN]), *[REPORT["localhost"]] * local]
 
     def _connections(self) -> list[str]:
         groups: dict[tuple[str, str, str], list[Conversation]] = defaultdict(list)
@@ -230,19 +203,12 @@ class Explanation:
             groups[address, where, conversation.failure].append(conversation)
         lines = []
         for (address, where, failure), same_server in list(groups.items())[:_SHOWN]:
-            count = f"{len(same_server)} connections" if len(same_server) > 1 else "1 connection"
+            count = f"{len(same_server)} connection{'s' * (len(same_server) > 1)}"
             messages = sum(map(requests, same_server))
             counted = f"{messages} message{'s' * (messages != 1)}, " * bool(messages)
             what = failure or counted + _bytes(same_server)
-            took = (
-                sum(
-                    end - start
-                    for conversation in same_server
-                    for start, end in spans(conversation)
-                )
-                / 1e6
-            )
-            lines.append(f"{count} to {address} {where}: {what}, {ms(took)}")
+            took_ms = total_ms(span for one in same_server for span in spans(one))
+            lines.append(f"{count} to {address} {where}: {what}, {ms(took_ms)}")
         if len(groups) > _SHOWN:
             lines.append(f"and {len(groups) - _SHOWN} servers more")
         return lines or self._by_calls()
@@ -251,25 +217,19 @@ class Explanation:
         """Describe connections without captured packets, by their calls and TCP_INFO."""
         lines = []
         for socket in self.recorded.client.sockets[:_SHOWN]:
-            if not socket.calls:
-                continue
-            last, (address, port) = socket.calls[-1], socket.peer
-            writes = sum(call.name in HANDS_OVER for call in socket.calls)
-            lines.append(
-                f"connection to {address} port {port}: {writes} writes, {last.written} bytes sent,"
-                f" {last.read} read in {ms((last.time_ns - socket.seen_ns) / 1e6)}; smallest RTT"
-                f" {last.min_rtt_us / 1000:.3g} ms, {last.total_retrans} segments sent again, the"
-                f" peer's window in the way for {last.rwnd_limited_us / 1000:.3g} ms, the send"
-                f" buffer for {last.sndbuf_limited_us / 1000:.3g} ms"
-            )
+            if socket.calls:
+                last, (address, port) = socket.calls[-1], socket.peer
+                writes = sum(call.name in HANDS_OVER for call in socket.calls)
+                took = ms((last.time_ns - socket.seen_ns) / 1e6)
+                facts = {"address": address, "port": port, "writes": writes, "took": took}
+                milliseconds = (last.min_rtt_us, last.rwnd_limited_us, last.sndbuf_limited_us)
+                rtt, rwnd, sndbuf = (count / 1000 for count in milliseconds)
+                text = REPORT["socket"]
+                lines.append(text.format(**facts, last=last, rtt=rtt, rwnd=rwnd, sndbuf=sndbuf))
         return lines
 
     def _cost(self) -> str:
-        calls = self.recorded.client.calls
-        return (
-            f"Recorded: {calls} calls of the client; the recorder stopped it for"
-            f" {100 * self.overhead:.1f} % of the run"
-        )
+        return REPORT["cost"].format(calls=self.recorded.client.calls, percent=100 * self.overhead)
 
     # ---- as JSON ----
 
@@ -301,19 +261,19 @@ class Explanation:
 
     def comments(self) -> dict[int, str]:
         """Map packet numbers in the client's capture, from 0, to the reason each packet left."""
-        comments = {}
-        for conversation in self.conversations:
-            for side, timeline in conversation.timelines.items():
-                for packet, text in reasons_of_packets(timeline, conversation.rows).items():
-                    comments[packet] = f"{side}: {text}"
-        return comments
+        return {
+            packet: f"{side}: {text}"
+            for one in self.conversations
+            for side, timeline in one.timelines.items()
+            for packet, text in reasons_of_packets(timeline, one.rows).items()
+        }
 
     def save_pcapng(self, path: str | Path) -> Path:
         """Save the client's capture with the reason of each segment as a packet comment."""
         if self.recorded.near is None:
             raise ValueError("nothing was captured, so there is no capture to save")
-        data = self.recorded.near.path.read_bytes()
-        Path(path).write_bytes(commented(data, self.comments()))
+        data = commented(self.recorded.near.path.read_bytes(), self.comments())
+        Path(path).write_bytes(data)
         return Path(path)
 
 
@@ -339,7 +299,7 @@ def explained(recorded: CommandExchange) -> Explanation:
 def _missing_of(whose: str, log: CallLog | None) -> list[str]:
     if log is None:
         return []
-    unseen = [f"{_UNSEEN.get(kind, kind)} (the {whose}'s)" for kind in log.unseen]
+    unseen = [f"{UNSEEN.get(kind, kind)} (the {whose}'s)" for kind in log.unseen]
     if log.is_full:
         unseen.append(f"{log.calls - log.logged} later calls of the {whose}")
     if not log.whole:
@@ -352,10 +312,8 @@ def _fewer(items: Sequence[str]) -> list[str]:
     seen: dict[str, str] = {}
     for item in items:
         seen.setdefault(item.partition(": ")[2] or item, item)
-    distinct = list(seen.values())
-    return distinct[: 2 * _SHOWN] + [f"and {len(distinct) - 2 * _SHOWN} more"] * (
-        len(distinct) > 2 * _SHOWN
-    )
+    more = len(seen) - 2 * _SHOWN
+    return [*seen.values()][: 2 * _SHOWN] + [f"and {more} more"] * (more > 0)
 
 
 def _bytes(conversations: Sequence[Conversation]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from tcplab.capture import Capture
-from tcplab.segments import FROM_CLIENT, FROM_SERVER, SegmentArray
+from tcplab.segments import SegmentArray
 from tcplab.segments.pcap import Damage, blocks, comment_option
 from tcplab.timeline import Timeline
 
@@ -18,14 +18,14 @@ _ENHANCED = 6  # type of the Enhanced Packet Block in pcapng (draft-ietf-opsawg-
 def reasons_of_packets(timeline: Timeline, rows: SegmentArray) -> dict[int, str]:
     """Map data packets (from 0), which either host captured, to the reasons why they left."""
     sender, _arrow, peer = timeline.connection.partition(" -> ")
-    directions = {f"tcp {sender} -> {peer}": FROM_CLIENT, f"tcp {peer} -> {sender}": FROM_SERVER}
+    sides = {f"tcp {sender} -> {peer}": "client", f"tcp {peer} -> {sender}": "server"}
     packets: dict[tuple[int, int], list[int]] = defaultdict(list)
     for number, known in enumerate(rows.connections):
-        if (direction := directions.get(str(known))) is None:
-            continue
-        sent_rows = rows[(rows["connection"] == number) & (rows["direction"] == direction)]
-        for row in sent_rows[sent_rows["payload_bytes"] > 0]:
-            packets[int(row["seq"]), int(row["payload_bytes"])].append(int(row["packet"]))
+        if side := sides.get(str(known)):
+            sent = rows.of(number).data(side)
+            columns = (sent[name].tolist() for name in ("seq", "payload_bytes", "packet"))
+            for seq, size, packet in zip(*columns, strict=True):
+                packets[seq, size].append(packet)
     reasons = {}
     for segment, text in zip(timeline.segments, timeline.sentences(), strict=False):
         if waiting := packets[segment.offset + 1, segment.payload_bytes]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 Interval = tuple[int, int]
+Name = TypeVar("Name")
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
@@ -44,3 +46,14 @@ def within(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[In
 def total_ms(intervals: Iterable[Interval]) -> float:
     """Return the total length in ms."""
     return sum(end - start for start, end in intervals) / 1e6
+
+
+def shared_out(
+    claims: Mapping[Name, Iterable[Interval]], space: Sequence[Interval]
+) -> tuple[dict[Name, list[Interval]], list[Interval]]:
+    """Give each moment of `space` to the first name that claims it; return the unclaimed, too."""
+    parts, rest = {}, list(space)
+    for name, intervals in claims.items():
+        parts[name] = within(merged(intervals), rest)
+        rest = without(rest, parts[name])
+    return parts, rest

@@ -5,8 +5,8 @@ from __future__ import annotations
 import bisect
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 from typing import Final
 
@@ -15,7 +15,7 @@ import numpy as np
 from tcplab.explain.recording import LOOPBACK, CommandExchange
 from tcplab.programs import Event, SocketCalls, SocketOptions
 from tcplab.programs.calls import HANDS_OVER, CallLog, End
-from tcplab.segments import FIN, RST, TCP, SegmentArray
+from tcplab.segments import TCP, SegmentArray
 from tcplab.timeline import Exchange, Timeline, explain
 from tcplab.timeline.clocks import on_one_clock, straightened
 from tcplab.timeline.copies import without_copies
@@ -27,6 +27,7 @@ MOST_PACKETS: Final = 1_000_000
 _HANDSHAKE: Final = 3
 #: A client sends the SYN again if no answer comes within this time.
 _SYN_TIMEOUT_NS: Final = 1_000_000_000
+_NEVER_NS: Final = 1 << 62
 
 _logger = logging.getLogger(__name__)
 #: Calls with which a client ends its side of a connection.
@@ -34,6 +35,11 @@ _ENDS: Final = ("close", "shutdown")
 
 #: The client's and the server's end of a connection.
 Ends = tuple[End, End]
+
+
+def other(side: str) -> str:
+    """Return the other side, "client" or "server"."""
+    return "server" if side == "client" else "client"
 
 
 @dataclass(slots=True)
@@ -57,7 +63,6 @@ class Conversation:
     cut_ns: int = 1 << 63  #: End of the recording if the client may outlive it, or 1 << 63
     end_ns: int = 1 << 63  #: End of the recording
     logs: Mapping[str, Sequence[Event]] = field(default_factory=dict)  #: Events of each side
-    copies: int = 0  #: Number of packets that were captured twice, whose copies are left out
 
     @property
     def name(self) -> str:
@@ -69,15 +74,13 @@ class Conversation:
         syns = self.syns("client")
         if len(syns) == 0 or len(self.syns("server")):
             return ""
-        if self.rows[self.rows["direction"] == 0].has_ack.any():
+        if self.rows.sent_by("client").has_ack.any():
             return ""  # the answer is not in the capture, but the client acknowledged it
-        answered = (self.rows["direction"] == 1) & (self.rows["flags"] & RST != 0)
-        if answered.any():
+        if self.rows.sent_by("server").is_rst.any():
             return "refused (RST): nothing listens there"
         if self.cut_ns - int(syns["time_ns"][0]) < _SYN_TIMEOUT_NS:
-            return (
-                "" if self.cut_ns > int(syns["time_ns"][-1]) else "1 SYN, and then the capture ends"
-            )
+            is_last = self.cut_ns <= int(syns["time_ns"][-1])
+            return "1 SYN, and then the capture ends" * is_last
         return f"no answer to {len(syns)} SYN" + "s" * (len(syns) > 1)
 
     @property
@@ -108,13 +111,14 @@ class Conversation:
 
     def syns(self, side: str) -> SegmentArray:
         """Return the SYN segments from one side, including retransmissions."""
-        syns: SegmentArray = self.rows[self.rows.is_syn & (self.rows["direction"] == _way(side))]
+        sent = self.rows.sent_by(side)
+        syns: SegmentArray = sent[sent.is_syn]
         return syns
 
     def passed_later(self, side: str, since_ns: int) -> bool:
         """Return whether a packet without data passed from `side` after `since_ns`."""
-        rows = self.rows[(self.rows["direction"] == _way(side)) & (self.rows["time_ns"] > since_ns)]
-        return bool((rows["payload_bytes"] == 0).any())
+        sent = self.rows.sent_by(side)
+        return bool((~sent.carries_data & (sent["time_ns"] > since_ns)).any())
 
 
 def arrivals_at(conversations: Sequence[Conversation], side: str) -> dict[int, Sequence[int]]:
@@ -122,15 +126,10 @@ def arrivals_at(conversations: Sequence[Conversation], side: str) -> dict[int, S
     result: dict[int, Sequence[int]] = {}
     for one in conversations:
         if (socket := one.sockets.get(side)) is not None:
-            came = (one.rows["direction"] != _way(side)) & (
-                (one.rows["payload_bytes"] > 0) | (one.rows["flags"] & (FIN | RST) != 0)
-            )
-            result[socket.cookie] = one.rows["time_ns"][came].tolist()
+            came = one.rows.sent_by(other(side))
+            news = came.carries_data | came.is_fin | came.is_rst
+            result[socket.cookie] = came["time_ns"][news].tolist()
     return result
-
-
-def _way(side: str) -> int:
-    return 0 if side == "client" else 1
 
 
 def conversations(recorded: CommandExchange) -> tuple[list[Conversation], int, list[str]]:
@@ -144,27 +143,21 @@ def conversations(recorded: CommandExchange) -> tuple[list[Conversation], int, l
         segments, missing = straightened(segments)
     near = _by_ends(segments)
     far = {} if recorded.far is None else _by_ends(recorded.far.segments)
-    ours = {
-        (a, b)
-        for socket in recorded.client.sockets
-        for a, b in permutations((socket.local, socket.peer))
-    }
+    sockets = recorded.client.sockets
+    ours = {ends for one in sockets for ends in permutations((one.local, one.peer))}
     if recorded.far is None and (foreign := near.keys() - ours) and ours:
         # On a shared machine, only the recorded calls show which connections are the command's.
         missing.append(
             f"{len(foreign)} other connections, which no recorded call made, are left out"
         )
         near = {ends: several for ends, several in near.items() if ends in ours}
-    turns: dict[Ends, int] = defaultdict(int)
     first_rows = sorted(
-        ((rows, ends) for ends, several in near.items() for rows in several),
-        key=lambda pair: int(pair[0]["time_ns"][0]),
+        ((rows, ends, turn) for ends, several in near.items() for turn, rows in enumerate(several)),
+        key=lambda found: int(found[0]["time_ns"][0]),
     )
     _logger.info("explaining %d packets of %d connections", len(segments), len(first_rows))
     room, until_ns = MOST_PACKETS, _logged_until_ns(recorded)
-    for rows, ends in first_rows[:MOST_CONNECTIONS]:
-        turn = turns[ends]
-        turns[ends] += 1
+    for rows, ends, turn in first_rows[:MOST_CONNECTIONS]:
         others = far.get(ends, [])
         peer_rows = others[turn] if turn < len(others) else None
         once, copies = without_copies(rows)
@@ -174,13 +167,12 @@ def conversations(recorded: CommandExchange) -> tuple[list[Conversation], int, l
         looked_at, peer_rows = _shortened(once, peer_rows, room, until_ns)
         room -= len(looked_at)
         joined.append(_explained(recorded, ends, looked_at, peer_rows, turn))
-        joined[-1].packets, joined[-1].copies = len(once), copies
-        joined[-1].missing[:0] = [note] * bool(note) + [
-            (
-                f"{copies} of {len(rows)} packets are copies of others (a mirrored port, or several"
-                " captures in one file), and are left out"
-            )
-        ] * bool(copies)
+        joined[-1].packets = len(once)
+        left_out = (
+            f"{copies} of {len(rows)} packets are copies of others (a mirrored port, or several"
+            " captures in one file), and are left out"
+        )
+        joined[-1].missing[:0] = [note] * bool(note) + [left_out] * bool(copies)
     last_ns = [int(one.rows.data()["time_ns"].max(initial=0)) for one in joined]
     for i, one in enumerate(joined):
         if _is_spare(one, [*filter(None, last_ns[:i] + last_ns[i + 1 :])]):
@@ -248,23 +240,21 @@ def _explained(
         if log is not None and (socket := _socket(log, local, other, turn)) is not None:
             result.sockets[side] = socket
     if (asking := result.sockets.get("client")) is not None:
-        gone = (rows["direction"] == 0) & (rows["flags"] & (FIN | RST) != 0)
-        gone_ns = rows["time_ns"][gone].min(initial=1 << 62)
-        is_silent = not (rows.data("server")["time_ns"] < gone_ns).any()
+        sent, came = rows.sent_by("client"), rows.sent_by("server")
+        ends_sent, ends_came = (some["time_ns"][some.is_fin | some.is_rst] for some in (sent, came))
+        closed_ns = int(ends_sent.min(initial=_NEVER_NS))
+        is_silent = not (came.data()["time_ns"] < closed_ns).any()
         # A client does not wait for a first answer once the server has closed the connection.
-        may_end = (rows["direction"] == 0) | is_silent
-        closed = rows["time_ns"][may_end & (rows["flags"] & (FIN | RST) != 0)]
-        end_ns = int(closed.min()) if len(closed) else recorded.span_ns[1]
-        result.given_up_ns = _given_up_ns(asking, end_ns, is_silent, _carried(rows, 0))
-    views = {"client": (rows, peer), "server": (peer if peer is not None else rows, None)}
-    if peer is not None:
-        views["server"] = (peer, rows)
-    logs = {
-        side: _log(result.sockets.get(side), own, _way(side)) for side, (own, _) in views.items()
+        if is_silent:
+            closed_ns = min(closed_ns, int(ends_came.min(initial=_NEVER_NS)))
+        end_ns = recorded.span_ns[1] if closed_ns == _NEVER_NS else closed_ns
+        result.given_up_ns = _given_up_ns(asking, end_ns, is_silent, _carried(rows, "client"))
+    views = {"client": (rows, peer), "server": (rows, None) if peer is None else (peer, rows)}
+    result.logs = {
+        side: _log(result.sockets.get(side), own, side) for side, (own, _) in views.items()
     }
-    result.logs = logs
     for side, (own, others) in views.items():
-        timeline = _timeline(result, side, own, others, logs, recorded.rate_mbit)
+        timeline = _timeline(result, side, own, others, recorded.rate_mbit)
         if timeline is not None:
             result.timelines[side] = timeline
     return result
@@ -272,7 +262,7 @@ def _explained(
 
 def _is_tls(recorded: CommandExchange, rows: SegmentArray) -> bool:
     """Return whether the first data is a TLS handshake record (RFC 8446, 5.1)."""
-    data = rows[rows["payload_bytes"] > 0]
+    data = rows.data()
     table = getattr(recorded.near, "table", None)  # a shipped recording holds only segments
     if table is None or not len(data):
         return False
@@ -330,19 +320,16 @@ def _timeline(
     side: str,
     own: SegmentArray,
     others: SegmentArray | None,
-    logs: Mapping[str, Sequence[Event]],
     rate_mbit: float | None,
 ) -> Timeline | None:
     """Return one sender's timeline, or None without data. A log that does not fit is ignored."""
-    direction = _way(side)
-    sent = own[(own["direction"] == direction) & (own["payload_bytes"] > 0)]
-    if not len(sent):
+    if not len(own.data(side)):
         return None
     socket = conversation.sockets.get(side)
     end_ns = int(own["time_ns"][-1])
     log, peer_log = (
-        [event for event in logs[whose] if event.time_ns <= end_ns] or None
-        for whose in (side, _other(side))
+        [event for event in conversation.logs[whose] if event.time_ns <= end_ns] or None
+        for whose in (side, other(side))
     )
     exchange: Exchange[None] = Exchange(
         None,
@@ -358,59 +345,37 @@ def _timeline(
     if socket is not None and (unseen := socket.unseen_bytes()):
         conversation.missing.append(f"calls that handed {unseen} bytes to TCP (the {side}'s)")
     number = int(own["connection"][0])
-    for candidate in (exchange, _without_log(exchange)):
+    alone = replace(exchange, log=None, peer_log=None, tcp_info=None, samples=())
+    whose = f"the {side}'s packets cannot be explained"
+    candidates = [(alone, whose)]
+    if log is not None or peer_log is not None:
+        candidates.insert(0, (exchange, f"the {side}'s calls do not fit its packets"))
+    for candidate, whose in candidates:
         try:
             return explain(candidate, connection=number, sender=side)
         except ValueError as error:
-            whose = f"the {side}'s calls do not fit its packets"
-            if log is None and peer_log is None:
-                whose = f"the {side}'s packets cannot be explained"
             conversation.missing.append(f"{whose}: {error}")
-            if log is None and peer_log is None:
-                break
     return None
 
 
-def _other(side: str) -> str:
-    return "server" if side == "client" else "client"
-
-
-def _without_log(exchange: Exchange[None]) -> Exchange[None]:
-    return Exchange(
-        None,
-        segments=exchange.segments,
-        peer_segments=exchange.peer_segments,
-        options=exchange.options,
-        rate_mbit=exchange.rate_mbit,
-    )
-
-
-def _log(socket: SocketCalls | None, rows: SegmentArray, direction: int) -> list[Event]:
+def _log(socket: SocketCalls | None, rows: SegmentArray, side: str) -> list[Event]:
     """Return the events of a socket, whose calls may not be recorded."""
     if socket is None or not socket.calls:
         return []
-    carried, received = _carried(rows, direction), _carried(rows, 1 - direction)
-    return socket.events(_arrivals(rows, 1 - direction), carried, received)
-
-
-def _carried(rows: SegmentArray, direction: int) -> int:
-    sent = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
-    return int((sent["seq"] - 1 + sent["payload_bytes"]).max()) if len(sent) else 0
-
-
-def _arrivals(rows: SegmentArray, direction: int) -> Callable[[int], int | None]:
-    """Return a function that maps a byte's offset to its time of arrival, or None if unknown."""
-    rows_with_data = rows[(rows["direction"] == direction) & (rows["payload_bytes"] > 0)]
-    ends = list(
-        accumulate((rows_with_data["seq"] - 1 + rows_with_data["payload_bytes"]).tolist(), max)
-    )
-    times = rows_with_data["time_ns"].tolist()
+    came = rows.data(other(side))
+    ends = list(accumulate((came["seq"] - 1 + came["payload_bytes"]).tolist(), max))
+    times = came["time_ns"].tolist()
 
     def arrival_ns(offset: int) -> int | None:
         i = bisect.bisect_right(ends, offset)
         return times[i] if i < len(times) else None
 
-    return arrival_ns
+    return socket.events(arrival_ns, _carried(rows, side), max(ends, default=0))
+
+
+def _carried(rows: SegmentArray, side: str) -> int:
+    sent = rows.data(side)
+    return int((sent["seq"] - 1 + sent["payload_bytes"]).max(initial=0))
 
 
 def _options(socket: SocketCalls | None) -> SocketOptions | None:

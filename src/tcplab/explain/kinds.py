@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
@@ -14,14 +14,23 @@ from tcplab.explain.intervals import Interval, merged
 from tcplab.explain.joining import Conversation, arrivals_at
 from tcplab.explain.recording import CommandExchange
 from tcplab.explain.shares import Division
+from tcplab.models import Reason
 from tcplab.programs import SocketCalls
 from tcplab.programs.calls import HANDS_OVER
-from tcplab.segments import FIN, RST
 from tcplab.tables import ms
+from tcplab.timeline import Segment, Timeline
 
 #: An MSS of at most this many bytes is small (RFC 9293 gives 536 as the default).
 _SMALL_MSS: Final = 536
 _MANY_SEGMENTS: Final = 200
+#: A shorter run of small segments is a message in several parts.
+_RUN: Final = 20
+#: A program that pauses for longer is right to send at once, because waiting would add delay.
+_PUSH_NS: Final = 1_000_000
+#: At least this many segments must be unnecessary, and at least this share of all the sender's
+#: segments.
+_TOO_MANY: Final = 100
+_NEEDLESS: Final = 0.5
 #: A wait on a connection that was not captured is Nagle × delayed ACK if it is as long as the
 #: timer, and the kernel still holds a small write.
 _TIMER_NS: Final = (35_000_000, 250_000_000)
@@ -30,23 +39,28 @@ _PATTERN: Final = 3
 _LEAST: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A fault that the record shows, apart from the division of time."""
+#: The name of a fault in causes.toml, its facts, and the time that it cost, if this is known.
+Fault = tuple[str, dict[str, object], Sequence[Interval]]
 
-    cause: str
-    side: str
-    title: str
-    evidence: str
-    fix: str
-    conversations: int = 1
-    waited: Sequence[Interval] = ()  #: Time that it cost, if this is known
+
+def faults(
+    recorded: CommandExchange | None, conversations: Sequence[Conversation]
+) -> Iterator[Fault]:
+    """Yield the faults that the record shows, apart from the division of time."""
+    yield from _small_segments(conversations)
+    yield from _small_mss(conversations)
+    if recorded is not None:
+        yield from _resets(recorded, conversations)
+        yield from _held_inside(recorded, conversations)
+    sides = {one.only for one in conversations if not one.failure}
+    if len(sides) == 1 and "" not in sides:
+        yield "one-direction", {"side": sides.pop()}, ()
 
 
 # ---- resets --------------------------------------------------------------------------------------
 
 
-def resets(recorded: CommandExchange, conversations: Sequence[Conversation]) -> Iterator[Fact]:
+def _resets(recorded: CommandExchange, conversations: Sequence[Conversation]) -> Iterator[Fault]:
     """Yield the resets (RST) of connections that the other side was still using."""
     found: dict[str, list[tuple[Conversation, str]]] = defaultdict(list)
     for conversation in conversations:
@@ -54,74 +68,62 @@ def resets(recorded: CommandExchange, conversations: Sequence[Conversation]) -> 
             found[kind[0]].append((conversation, kind[1]))
     for cause, several in found.items():
         waited = [interval for one, _text in several for interval in _retried(recorded, one)]
-        title, fix = CAUSES[cause]["title"], CAUSES[cause]["fix"]
         times = f" ({len(several)} times)" * (len(several) > 1)
-        yield Fact(cause, "server", title, several[0][1] + times, fix, len(several), waited)
+        yield cause, {"evidence": several[0][1] + times}, waited
 
 
 def _reset(conversation: Conversation) -> tuple[str, str] | None:
     """Return the kind of the server's reset and its evidence, or None if it did no harm."""
     rows = conversation.rows
-    from_server = rows["direction"] == 1
-    rsts = rows["time_ns"][from_server & (rows["flags"] & RST != 0)]
+    client, server = rows.sent_by("client"), rows.sent_by("server")
+    sent, answers = rows.data("client"), rows.data("server")
+    rsts, fins = server["time_ns"][server.is_rst], server["time_ns"][server.is_fin]
     if not len(rsts) or not len(conversation.syns("server")):
         return None
     reset_ns = int(rsts[0])
-    ended = rows["time_ns"][~from_server & (rows["flags"] & (FIN | RST) != 0)]
-    fins = rows["time_ns"][from_server & (rows["flags"] & FIN != 0)]
+    ended = client["time_ns"][client.is_fin | client.is_rst]
     if len(ended) and int(ended[0]) < reset_ns:
         # The client had ended the connection. What it sent after the server's last data is a
         # farewell, such as TLS's close_notify.
         lost = _lost_times(conversation)
-        answers = rows["time_ns"][from_server & (rows["payload_bytes"] > 0)]
-        if not len(lost) or (len(answers) and bool((lost > int(answers.max())).all())):
+        if not len(lost) or (len(answers) and bool((lost > answers["time_ns"].max()).all())):
             return None
-    client, server = (conversation.sockets.get(side) for side in ("client", "server"))
-    if not _was_used(conversation, client, reset_ns):
+    if not _was_used(conversation, reset_ns):
         return None
-    unread = 0
-    if server is not None:
-        closes = [call for call in server.calls if call.name == "close"]
-        unread = closes[-1].unread if closes else 0
-    if unread:
-        return "reset-unread", f"the server closed the connection with {unread} bytes unread"
-    sent = rows["time_ns"][~from_server & (rows["payload_bytes"] > 0)]
-    late = len(fins) and len(sent) and bool((sent > int(fins[0]) - conversation.rtt_ns).any())
-    if not late:
+    socket = conversation.sockets.get("server")
+    closes = [call.unread for call in socket.calls if call.name == "close"] if socket else []
+    if closes and closes[-1]:
+        return "reset-unread", f"the server closed the connection with {closes[-1]} bytes unread"
+    if not len(fins) or not (sent["time_ns"] > int(fins[0]) - conversation.rtt_ns).any():
         return "reset", "the server's host reset the connection while the client was using it"
-    upload = int(rows["payload_bytes"][~from_server & (rows["time_ns"] < int(fins[0]))].sum())
-    answered = int(rows["payload_bytes"][from_server].sum())
+    upload = int(sent["payload_bytes"][sent["time_ns"] < int(fins[0])].sum())
     if upload and not _is_idle(conversation, int(fins[0])):
         return "reset-unread", f"the server closed while the client was sending ({upload} bytes)"
+    answered = int(answers["payload_bytes"].sum())
     after = f"after {answered} bytes of answers, " * bool(answered)
     return "keep-alive-race", f"{after}the server's FIN and the client's request crossed"
 
 
-def _was_used(conversation: Conversation, client: SocketCalls | None, reset_ns: int) -> bool:
+def _was_used(conversation: Conversation, reset_ns: int) -> bool:
     """Return whether the client wrote or waited around the reset, so that it lost something."""
-    rows = conversation.rows
-    if client is not None:
+    if (client := conversation.sockets.get("client")) is not None:
         late = [call for call in client.calls if call.time_ns > reset_ns - conversation.rtt_ns]
-        last = client.calls[-1:]
-        return any(call.name in (*HANDS_OVER, "read") for call in [*late, *last])
-    sent = rows["time_ns"][(rows["direction"] == 0) & (rows["payload_bytes"] > 0)]
-    return bool(len(sent)) and bool(len(_lost_times(conversation)))
+        return any(call.name in (*HANDS_OVER, "read") for call in [*late, *client.calls[-1:]])
+    return bool(len(_lost_times(conversation)))
 
 
 def _lost_times(conversation: Conversation) -> Any:
     """Return when the client's data left that the server's host never acknowledged."""
-    rows = conversation.rows
-    acked = rows[(rows["direction"] == 1) & (rows["flags"] & RST == 0)]["ack"].max(initial=0)
-    ends = rows["seq"] + rows["payload_bytes"]
-    lost = (rows["direction"] == 0) & (rows["payload_bytes"] > 0) & (ends > acked)
-    return rows["time_ns"][lost]
+    answers, sent = conversation.rows.sent_by("server"), conversation.rows.data("client")
+    acked = answers["ack"][~answers.is_rst].max(initial=0)
+    return sent["time_ns"][sent["seq"] + sent["payload_bytes"] > acked]
 
 
 def _is_idle(conversation: Conversation, fin_ns: int) -> bool:
     """Return whether nothing was sent for two round trips before the server's FIN."""
-    rows = conversation.rows
-    came_ns = fin_ns - conversation.rtt_ns  # a request that leaves later crosses the FIN
-    data = rows["time_ns"][(rows["payload_bytes"] > 0) & (rows["time_ns"] < came_ns)]
+    times = conversation.rows.data()["time_ns"]
+    # A request that leaves later crosses the FIN.
+    data = times[times < fin_ns - conversation.rtt_ns]
     return not len(data) or fin_ns - int(data[-1]) > 2 * max(conversation.rtt_ns, 10_000_000)
 
 
@@ -136,80 +138,103 @@ def _retried(recorded: CommandExchange, conversation: Conversation) -> Iterator[
         yield pause
 
 
-# ---- small MSS -----------------------------------------------------------------------------------
+# ---- small segments ------------------------------------------------------------------------------
 
 
-def small_mss(conversations: Sequence[Conversation]) -> Iterator[Fact]:
+def _small_mss(conversations: Sequence[Conversation]) -> Iterator[Fault]:
     """Yield the sender with the most segments of a small MSS."""
     senders = [
-        (len(timeline.segments), side, timeline.mss_bytes, conversation)
+        (count, side, timeline.mss_bytes, conversation)
         for conversation in conversations
         for side, timeline in conversation.timelines.items()
         if timeline.mss_bytes is not None
         and timeline.mss_bytes <= _SMALL_MSS
-        and sum(segment.gso_count for segment in timeline.segments) >= _MANY_SEGMENTS
+        and (count := sum(segment.gso_count for segment in timeline.segments)) >= _MANY_SEGMENTS
     ]
     if not senders:
         return
-    _count, side, mss, conversation = max(senders, key=lambda sender: sender[0])
-    timeline = conversation.timelines[side]
-    count = sum(segment.gso_count for segment in timeline.segments)
+    count, side, mss, conversation = max(senders, key=lambda sender: sender[0])
+    facts = {"side": side, "count": count, "mss": mss}
+    sockets = conversation.sockets.items()
     set_by = [
         f"the {whose} set TCP_MAXSEG to {size}"
-        for whose, socket in conversation.sockets.items()
+        for whose, socket in sockets
         if (size := socket.fixed("maxseg")) is not None
     ]
-    offered = conversation.rows["mss"][conversation.rows.is_syn].tolist()
-    why = " and ".join(set_by) or f"the SYNs offer an MSS of {' and '.join(map(str, offered))}"
-    yield Fact(
-        "small-mss",
-        side,
-        "a small MSS",
-        f"{why}, so the {side} sends {count} segments of at most {mss} bytes; the congestion window"
-        " counts segments, so that slow start takes longer, too",
-        "do not set TCP_MAXSEG" if set_by else "find what lowers the MSS: a small MTU, or a router",
-    )
+    if set_by:
+        yield "small-mss-set", {**facts, "why": " and ".join(set_by)}, ()
+    else:
+        offered = conversation.rows["mss"][conversation.rows.is_syn].tolist()
+        yield "small-mss", {**facts, "why": " and ".join(map(str, offered))}, ()
+
+
+def _small_segments(conversations: Sequence[Conversation]) -> Iterator[Fault]:
+    """Yield the sender with the most needlessly small segments, although more data is ready.
+
+    Nagle's algorithm or a cork would have filled the segments, so both must be off.
+    """
+    senders: list[tuple[int, str, dict[str, object]]] = []
+    for conversation in conversations:
+        for side, timeline in conversation.timelines.items():
+            if (mss_bytes := timeline.mss_bytes) is None:
+                continue
+            runs = [run for run in _small_runs(timeline, mss_bytes) if len(run) >= _RUN]
+            count = sum(map(len, runs))
+            sizes = [sum(segment.payload_bytes for segment in run) for run in runs]
+            full = sum(math.ceil(size / mss_bytes) for size in sizes)
+            if count - full >= max(_TOO_MANY, _NEEDLESS * len(timeline.segments)):
+                writes = len({number for run in runs for one in run for number in one.writes})
+                facts = {"side": side, "segments": count, "size": sum(sizes) / count, "full": full}
+                name = "many-small-writes" if writes else "data-in-pieces"
+                senders.append((count - full, name, {**facts, "writes": writes}))
+    if senders:
+        _needless, name, facts = max(senders, key=lambda sender: sender[0])
+        yield name, facts, ()
+
+
+def _small_runs(timeline: Timeline, mss_bytes: int) -> Iterator[Sequence[Segment]]:
+    """Yield runs of small segments of a message, each written within _PUSH_NS of the previous."""
+    known = timeline.nodelay or any(mark.name == "nodelay" for mark in timeline.marks)
+    if timeline.nodelay is False and not known:
+        return
+    run: list[Segment] = []
+    for segment in timeline.segments:
+        small = segment.payload_bytes < mss_bytes and segment.reason is not Reason.RETRANSMISSION
+        if run and not (small and _follows(run[-1], segment, known)):
+            yield run
+            run = []
+        if small:
+            run.append(segment)
+    yield run
+
+
+def _follows(before: Segment, after: Segment, nodelay: bool) -> bool:
+    ready_ns = after.time_ns - round((after.waited_ms or 0) * 1e6)
+    if after.message != before.message or ready_ns - before.time_ns > _PUSH_NS:
+        return False
+    # If TCP_NODELAY is unknown, two small segments in flight show that Nagle's algorithm is off.
+    return nodelay or before.acked_ns is None or before.acked_ns > after.time_ns
 
 
 # ---- connections within a host -------------------------------------------------------------------
 
 
-def held_inside(recorded: CommandExchange, conversations: Sequence[Conversation]) -> Iterator[Fact]:
+def _held_inside(
+    recorded: CommandExchange, conversations: Sequence[Conversation]
+) -> Iterator[Fault]:
     """Yield Nagle × delayed ACK on a connection whose packets were not captured."""
     for whose, log in (("server", recorded.server), ("client", recorded.client)):
-        if log is None:
-            continue
-        used = {
-            one.cookie
-            for conversation in conversations
-            if (one := conversation.sockets.get(whose)) is not None
-        }
-        for peer, sockets in _by_peer(
-            socket for socket in log.sockets if socket.cookie not in used
-        ):
-            waited = [interval for socket in sockets for interval in _held(socket)]
+        captured = {one.sockets[whose].cookie for one in conversations if whose in one.sockets}
+        waits: dict[str, list[Interval]] = defaultdict(list)
+        for socket in log.sockets if log is not None else ():
+            if socket.cookie not in captured:
+                waits[" port ".join(map(str, socket.peer))] += _held(socket)
+        for peer, waited in waits.items():
             if len(waited) >= _PATTERN:
                 took = sorted(end - start for start, end in waited)
-                yield Fact(
-                    "nagle-delayed-ack",
-                    whose,
-                    f"Nagle × delayed ACK on the {whose}'s own connection to {peer}",
-                    f"by its calls alone, because this connection is not captured: {len(waited)}"
-                    f" times the {whose} waited {took[len(took) // 2] / 1e6:.0f} ms for an answer"
-                    " while its kernel held a small write behind an unacknowledged one"
-                    " (TCP_NODELAY is off)",
-                    "hand each message over in one write (a buffer, writev()), or set TCP_NODELAY"
-                    " on that connection",
-                    len(sockets),
-                    merged(waited),
-                )
-
-
-def _by_peer(sockets: Iterator[SocketCalls]) -> Iterator[tuple[str, list[SocketCalls]]]:
-    by_peer: dict[str, list[SocketCalls]] = defaultdict(list)
-    for socket in sockets:
-        by_peer[" port ".join(map(str, socket.peer))].append(socket)
-    yield from by_peer.items()
+                facts = {"whose": whose, "peer": peer, "count": len(waited)}
+                took_ms = took[len(took) // 2] / 1e6
+                yield "nagle-inside", {**facts, "took_ms": took_ms}, merged(waited)
 
 
 def _held(socket: SocketCalls) -> Iterator[Interval]:

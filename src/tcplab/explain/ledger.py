@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from tcplab.explain.activity import Activities, What
 from tcplab.explain.causes import CAUSES
-from tcplab.explain.intervals import Interval, merged, total_ms, within, without
+from tcplab.explain.intervals import Interval, merged, shared_out, total_ms
 from tcplab.explain.joining import Conversation, arrivals_at
 from tcplab.explain.recording import LOOPBACK, CommandExchange
 from tcplab.explain.shares import ORDER, Division, moved
 from tcplab.programs.calls import Attempt
-from tcplab.segments import RST, SYN
 
 #: What the client did outside of TCP, as its line of the ledger.
 TITLES: Final = CAUSES["outside"]
@@ -86,9 +87,8 @@ def make_ledger(
     if by_calls:
         activities = Activities(recorded.client, span[1], arrivals_at(conversations, "client"))
         failures, tried = _failures(recorded, activities)
-        connecting = within(rest, tried)
-        entries.append(Entry("connecting", total_ms(connecting), TITLES["connecting"]))
-        rest = without(rest, connecting)
+        parts, rest = shared_out({"connecting": tried}, rest)
+        entries.append(Entry("connecting", total_ms(parts["connecting"]), TITLES["connecting"]))
         entries += _others(activities.divided(rest))
     elif recorded.client.sockets:
         entries.append(Entry("rest", total_ms(rest), TITLES["rest"]))
@@ -114,14 +114,9 @@ def _tcp(
 
     A moment in which several connections wait counts for the first of their causes.
     """
-    by_cause: dict[str, float] = {}
-    for cause in ORDER:
-        several = [
-            interval for division in divisions for interval in division.intervals.get(cause, ())
-        ]
-        fresh = within(merged(several), rest)
-        by_cause[cause] = total_ms(fresh)
-        rest = without(rest, fresh)
+    claims = {cause: [i for d in divisions for i in d.intervals.get(cause, ())] for cause in ORDER}
+    parts, rest = shared_out(claims, rest)
+    by_cause = {cause: total_ms(intervals) for cause, intervals in parts.items()}
     moves = [move for division in divisions for move in division.moved]
     entries = [
         Entry(cause, ms, titles.get(cause, cause), is_tcp=True)
@@ -168,12 +163,11 @@ def _failures(
 
 def _why(recorded: CommandExchange, attempt: Attempt) -> tuple[str, str]:
     """Return the kind of a failure, and the reason in words."""
-    known = errno.errorcode.get(attempt.errno, "")
+    waited_ns = attempt.end_ns - attempt.start_ns
     if attempt.errno == errno.EINPROGRESS:
-        waited_ns = attempt.end_ns - attempt.start_ns
         kind = "no-answer" if waited_ns >= _PATIENCE_NS else "given-up"
         return kind, "no answer had come when the program gave up"
-    if known:
+    if known := errno.errorcode.get(attempt.errno):
         return "failed", f"{os.strerror(attempt.errno)} ({known})"
     if recorded.near is None:
         return "failed", "failed"
@@ -184,7 +178,7 @@ def _why(recorded: CommandExchange, attempt: Attempt) -> tuple[str, str]:
         return "refused", "refused by an RST (ECONNREFUSED)"
     if syns:
         return "no-answer", f"no answer to {syns} SYN{'s' * (syns > 1)} (ETIMEDOUT)"
-    if attempt.end_ns - attempt.start_ns < _AT_ONCE_NS:
+    if waited_ns < _AT_ONCE_NS:
         return "no-port", "no SYN left: no local port was free (EADDRNOTAVAIL)"
     return "no-answer", "no SYN left: no host answered for this address (EHOSTUNREACH)"
 
@@ -192,14 +186,8 @@ def _why(recorded: CommandExchange, attempt: Attempt) -> tuple[str, str]:
 def _packets(recorded: CommandExchange, attempt: Attempt) -> tuple[int, bool]:
     """Return the number of SYNs of an attempt, and whether an RST answered."""
     assert recorded.near is not None
-    rows = recorded.near.segments
-    soon = (rows["time_ns"] >= attempt.start_ns) & (rows["time_ns"] <= attempt.end_ns)
-    rows = rows[soon]
-    syns = 0
-    refused = False
-    for number in set(rows["connection"].tolist()):
-        if recorded.near.segments.connections[number].server == attempt.peer:
-            of_one = rows[rows["connection"] == number]
-            syns += int(((of_one["flags"] & SYN != 0) & (of_one["direction"] == 0)).sum())
-            refused |= bool((of_one["flags"] & RST != 0).any())
-    return syns, refused
+    every = recorded.near.segments
+    soon = every[(every["time_ns"] >= attempt.start_ns) & (every["time_ns"] <= attempt.end_ns)]
+    numbers = [n for n, known in enumerate(every.connections) if known.server == attempt.peer]
+    rows = soon[np.isin(soon["connection"], numbers)]
+    return int((rows.is_syn & rows.from_client).sum()), bool(rows.is_rst.any())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
+from tcplab.explain.joining import other
+from tcplab.explain.stalls import Wait
 from tcplab.timeline import Segment, Timeline
 from tcplab.timeline.parts import Ack
 
@@ -23,18 +24,8 @@ _PAUSES: Final = 3
 _BURST_SEGMENTS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ProtocolWindow:
-    """The pauses of a sender whose program waits until its peer permits it to send more."""
-
-    #: Times of the last segment before and the first segment after each pause
-    pauses_ns: Sequence[tuple[int, int]]
-    in_flight_bytes: int  #: Median of the unacknowledged bytes when the program stopped
-    room_bytes: int  #: Smallest room in TCP's window during the pauses
-
-
-def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
-    """Return the pauses caused by a protocol's own window, or None if there are too few.
+def protocol_window(side: str, timeline: Timeline) -> Iterator[Wait]:
+    """Yield the pauses of a sender that a protocol's own window causes, if there are enough.
 
     During such a pause the peer's TCP window has room, the kernel holds no data, and the program
     writes as soon as a short message arrives. A client that waits for an answer before its next
@@ -42,25 +33,28 @@ def protocol_window(timeline: Timeline) -> ProtocolWindow | None:
     peer that grants more window acknowledges less than the sender had sent.
     """
     if not timeline.writes or timeline.mss_bytes is None:
-        return None
+        return
     grants = [ack for ack in timeline.acks if 0 < ack.payload_bytes <= _GRANT_BYTES]
     pauses = _pauses(timeline, grants, _SOON_NS)
     times = [segment.time_ns for segment in timeline.segments]
     early = [ack for ack in grants if _sent_by(timeline, times, ack.time_ns) > ack.ack]
     if len(pauses) < _PAUSES or len(early) < len(pauses) / 8:
-        return None
+        return
     starts = [before.end for before, _after in pauses]
     bursts = sorted(after - before for before, after in pairwise(starts))
     if bursts[len(bursts) // 2] < _BURST_SEGMENTS * timeline.mss_bytes:
-        return None
+        return
     # Once the pattern is known, a program that was slow to continue was waiting, too.
     pauses = _pauses(timeline, grants, 1 << 62)
-    in_flight = sorted(before.end - _last_ack(timeline, before).ack for before, _ in pauses)
-    return ProtocolWindow(
-        [(before.time_ns, after.time_ns) for before, after in pauses],
-        in_flight[len(in_flight) // 2],
-        min(_room(timeline, before) for before, _after in pauses),
-    )
+    in_flight = sorted(before.end - timeline.last_ack(before.time_ns).ack for before, _ in pauses)
+    facts = {
+        "reader": other(side),
+        "times": len(pauses),
+        "in_flight": in_flight[len(in_flight) // 2],
+        "room": min(_room(timeline, before) for before, _after in pauses),
+    }
+    for before, after in pauses:
+        yield Wait(before.time_ns, after.time_ns, "protocol-window", side, facts=facts)
 
 
 def _pauses(
@@ -80,13 +74,8 @@ def _pauses(
 
 
 def _room(timeline: Timeline, segment: Segment) -> int:
-    last = _last_ack(timeline, segment)
+    last = timeline.last_ack(segment.time_ns)
     return last.ack + last.window - segment.end
-
-
-def _last_ack(timeline: Timeline, segment: Segment) -> Ack:
-    at = bisect.bisect_right(timeline.acks, segment.time_ns, key=lambda ack: ack.time_ns)
-    return timeline.acks[max(at - 1, 0)]
 
 
 def _sent_by(timeline: Timeline, times: Sequence[int], time_ns: int) -> int:

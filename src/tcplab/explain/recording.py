@@ -171,18 +171,11 @@ def run_client(
     return start_ns, time.time_ns()
 
 
-def _hint(log: Path) -> str:
-    errors = log.with_suffix(".err").read_text(errors="replace")
-    if _CHANGES_USER.search(errors):
-        return (
-            " (a laboratory has one user: tell the server not to change to another user or group)"
-        )
-    return ""
-
-
 def _last_words(log: Path) -> str:
-    lines = log.with_suffix(".err").read_text(errors="replace").strip().splitlines()
-    return f": {lines[-1]}" if lines else ""
+    errors = log.with_suffix(".err").read_text(errors="replace").strip()
+    hint = " (a laboratory has one user: tell the server not to change to another user or group)"
+    last = f": {errors.splitlines()[-1]}" if errors else ""
+    return last + hint * bool(_CHANGES_USER.search(errors))
 
 
 # ---- readiness -----------------------------------------------------------------------------------
@@ -193,16 +186,14 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
     end = time.monotonic() + LISTEN_S
     seen: list[End] = []
     while time.monotonic() < end:
-        seen = _listening(log)
+        seen = [end for _time_ns, end in read_calls(log).listening] if log.exists() else []
         for address, port in seen:
             if not address.startswith(LOOPBACK) and await_listener(
                 host, port, lambda: process.poll() is not None, LISTEN_S
             ):
                 return port
         if process.poll() is not None:
-            raise LabError(
-                f"the server {name} ended without listening{_last_words(log)}{_hint(log)}"
-            )
+            raise LabError(f"the server {name} ended without listening{_last_words(log)}")
         time.sleep(0.01)
     if seen:
         where = ", ".join(f"{address} port {port}" for address, port in seen)
@@ -214,9 +205,3 @@ def _await_server(host: Host, process: subprocess.Popen[str], log: Path, name: s
         f"the server {name} did not listen on a TCP port within {LISTEN_S:g} s: only TCP is"
         " explained"
     )
-
-
-def _listening(log: Path) -> list[End]:
-    if not log.exists():
-        return []
-    return [end for _time_ns, end in read_calls(log).listening]

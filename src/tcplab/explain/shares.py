@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from tcplab.explain.intervals import Interval, merged, total_ms, within, without
-from tcplab.explain.joining import Conversation
+from tcplab.explain.intervals import Interval, merged, shared_out, total_ms, within
+from tcplab.explain.joining import Conversation, other
 from tcplab.explain.protocol_window import protocol_window
-from tcplab.explain.stalls import stalls
+from tcplab.explain.stalls import Wait, stalls
 from tcplab.models import Reason
 from tcplab.programs import SocketCalls
 from tcplab.timeline import Hold, Segment, Timeline
-from tcplab.timeline.parts import ENDS_MESSAGE
+from tcplab.timeline.parts import ENDS_MESSAGE, time_of
 
 #: Causes by priority. A moment to which several causes apply counts for the first of them.
 #: Avoidable causes come before causes that merely occur at the same time.
@@ -68,86 +68,41 @@ _IN_TURN: Final = 0.9
 _IDLE_NS: Final = 200_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A period in which a connection waited for one reason."""
-
-    start_ns: int
-    end_ns: int
-    cause: str  #: One of ORDER
-    side: str  #: "client" or "server", the side whose bytes waited
-    segment: Segment | None = None  #: The segment that waited, if it is known
-    is_strange: bool = False  #: True for a wait on the link that its own data do not explain
-    is_behind: bool = False  #: True for a wait on the link behind data of another connection
-
-
-def waits(conversation: Conversation) -> list[Wait]:
-    """Return the connection's waits, which include the handshake and the time of data in flight."""
-    result = []
+def waits(conversation: Conversation) -> Iterator[Wait]:
+    """Yield the connection's waits, which include the handshake and the time of data in flight."""
     if (handshake := conversation.handshake_ns) is not None:
         repeated = conversation.overflows and len(conversation.syns("client")) > 1
-        result.append(Wait(*handshake, "accept-queue" if repeated else "handshake", "client"))
+        facts = {"times": conversation.overflows}
+        cause = "accept-queue" if repeated else "handshake"
+        yield Wait(*handshake, cause, "client", facts=facts)
     for side, timeline in conversation.timelines.items():
-        sender = _Sender(conversation, side, timeline)
-        # If several segments share a hold, the first of them was at the head of the queue.
-        owners = {
-            (hold.start_ns, hold.end_ns, hold.reason): segment
-            for segment in reversed(timeline.segments)
-            for hold in segment.holds
-        }
-        following = {hold.start_ns: hold for hold in timeline.holds}
-        for hold in timeline.holds:
-            segment = owners.get((hold.start_ns, hold.end_ns, hold.reason)) or sender.next(hold)
-            known = hold
-            if hold.reason is Reason.UNKNOWN and segment is None:
-                # No segment left at the end of this hold. If another hold starts at that moment,
-                # its reason applies.
-                known = following.get(hold.end_ns, hold)
-            if cause := sender.cause(known, segment):
-                if cause in ("congestion-window", "unknown") and sender.is_ahead(hold):
-                    cause = "receive-window"
-                strange = hold.where == "wire" and hold.reason is Reason.UNKNOWN
-                wait = Wait(hold.start_ns, hold.end_ns, cause, side, segment, strange)
-                result.append(wait)
+        yield from _Sender(conversation, side, timeline).waits()
+        yield from protocol_window(side, timeline)
         if not timeline.writes:
             gaps = by_segments(timeline, conversation.rtt_ns - int((timeline.rtt_ms or 0) * 1e6))
-            result += [Wait(*interval, "nagle-delayed-ack", side) for interval in gaps]
-            result += [
-                Wait(*interval, "receive-window", side) for interval in closed_windows(timeline)
-            ]
-        if (window := protocol_window(timeline)) is not None:
-            result += [Wait(*interval, "protocol-window", side) for interval in window.pauses_ns]
-        half_ns = int((timeline.rtt_ms or 0) * 5e5)
+            yield from (Wait(*interval, "nagle-delayed-ack", side) for interval in gaps)
+            for interval in closed_windows(timeline):
+                yield Wait(*interval, "receive-window", side)
         for sent in timeline.segments:
-            end_ns = sent.arrived_ns or sent.time_ns + half_ns
             setting_up = conversation.is_tls and sent.message == 1
             cause = "handshake" if setting_up else "in-flight"
-            result.append(Wait(sent.time_ns, end_ns, cause, side, sent))
-    result += [Wait(*stall.interval, stall.cause, stall.side) for stall in stalls(conversation)]
-    return result
+            yield Wait(sent.time_ns, timeline.arrival_ns(sent), cause, side, sent)
+    yield from stalls(conversation)
 
 
 def behind_others(waited: Sequence[Sequence[Wait]]) -> list[list[Wait]]:
     """Return the waits of all connections, some of them for the queue that other data made."""
-    queues = [
-        {
-            side: merged(
-                (wait.start_ns, wait.end_ns)
-                for wait in several
-                if (wait.cause, wait.side) == ("link-rate", side)
-            )
-            for side in ("client", "server")
-        }
-        for several in waited
+    queued = [
+        (number, wait.side, (wait.start_ns, wait.end_ns))
+        for number, several in enumerate(waited)
+        for wait in several
+        if wait.cause == "link-rate"
     ]
     result = []
     for number, several in enumerate(waited):
         others = {
             side: merged(
-                interval
-                for i, by_side in enumerate(queues)
-                if i != number
-                for interval in by_side[side]
+                interval for i, its_side, interval in queued if (i != number and its_side == side)
             )
             for side in ("client", "server")
         }
@@ -156,8 +111,10 @@ def behind_others(waited: Sequence[Sequence[Wait]]) -> list[list[Wait]]:
 
 
 def _behind(wait: Wait, queue: Sequence[Interval]) -> Wait:
+    if not wait.is_strange:
+        return wait
     whole = [(wait.start_ns, wait.end_ns)]
-    if not wait.is_strange or total_ms(within(whole, queue)) < 0.5 * total_ms(whole):
+    if total_ms(within(whole, queue)) < 0.5 * wait.ms:
         return wait
     return replace(wait, cause="link-rate", is_behind=True)
 
@@ -168,32 +125,59 @@ class _Sender:
     def __init__(self, conversation: Conversation, side: str, timeline: Timeline) -> None:
         self._conversation, self._side, self._timeline = conversation, side, timeline
         self._hole = black_hole_bytes(conversation, side)
+        passed = f"larger than {self._hole} bytes" if self._hole else "with data"
+        self._facts: Mapping[str, Mapping[str, object]] = {
+            "mtu-black-hole": {"which": passed},
+            "accept-queue": {"times": conversation.overflows},
+        }
         self._transfers = _transfers(timeline)
-        self._ack_times = [ack.time_ns for ack in timeline.acks]
         socket = conversation.sockets.get(side)
-        reader = conversation.sockets.get("server" if side == "client" else "client")
+        reader = conversation.sockets.get(other(side))
         self._away = [] if reader is None else _away(reader)
         fixed = socket is not None and socket.fixed("sndbuf") is not None
         # The kernel also charges its own overhead, so a full buffer may hold only a quarter of its
         # size in data.
         self._full_bytes = socket.sndbuf_bytes // 4 if socket is not None and fixed else 1 << 62
 
-    def is_ahead(self, hold: Hold) -> bool:
+    def waits(self) -> Iterator[Wait]:
+        """Yield the sender's holds with their causes."""
+        # If several segments share a hold, the first of them was at the head of the queue.
+        owners = {
+            (hold.start_ns, hold.end_ns, hold.reason): segment
+            for segment in reversed(self._timeline.segments)
+            for hold in segment.holds
+        }
+        following = {hold.start_ns: hold for hold in self._timeline.holds}
+        for hold in self._timeline.holds:
+            segment = owners.get((hold.start_ns, hold.end_ns, hold.reason)) or self._next(hold)
+            known = hold
+            if hold.reason is Reason.UNKNOWN and segment is None:
+                # No segment left at the end of this hold. If another hold starts at that moment,
+                # its reason applies.
+                known = following.get(hold.end_ns, hold)
+            if cause := self._cause(known, segment):
+                if cause in ("congestion-window", "unknown") and self._is_ahead(hold):
+                    cause = "receive-window"
+                strange = hold.where == "wire" and hold.reason is Reason.UNKNOWN
+                facts = self._facts.get(cause, {})
+                yield Wait(hold.start_ns, hold.end_ns, cause, self._side, segment, facts, strange)
+
+    def _is_ahead(self, hold: Hold) -> bool:
         """Return whether the peer's program left data unread for at least half of a wait."""
         first = bisect.bisect_left(self._away, hold.start_ns, key=lambda away: away[1])
         last = bisect.bisect_left(self._away, hold.end_ns, key=lambda away: away[0])
         wait = [(hold.start_ns, hold.end_ns)]
         return total_ms(within(self._away[first:last], wait)) >= 0.5 * total_ms(wait)
 
-    def next(self, hold: Hold) -> Segment | None:
+    def _next(self, hold: Hold) -> Segment | None:
         """Return the segment that left when a wait in the kernel ended, or None."""
         segments = self._timeline.segments
-        at = bisect.bisect_left(segments, hold.end_ns, key=lambda segment: segment.time_ns)
+        at = bisect.bisect_left(segments, hold.end_ns, key=time_of)
         if hold.where != "kernel" or at == len(segments):
             return None
         return segments[at] if segments[at].time_ns - hold.end_ns < _SOON_NS else None
 
-    def cause(self, hold: Hold, segment: Segment | None) -> str:
+    def _cause(self, hold: Hold, segment: Segment | None) -> str:
         """Return the cause of a wait, or "" if the wait does not count."""
         if hold.reason is Reason.APPLICATION_IDLE:
             return ""
@@ -233,21 +217,20 @@ class _Sender:
         return overflowed if self._had_arrived(segment) else "loss"
 
     def _had_arrived(self, segment: Segment) -> bool:
-        copies, offset = self._arrived, segment.offset
-        first = bisect.bisect_left(copies, offset - self._largest, key=lambda copy: copy.offset)
-        last = bisect.bisect_right(copies, offset, key=lambda copy: copy.offset)
+        """Return whether an earlier copy of some of its bytes had reached the peer."""
+        copies, largest = self._arrived
+        first = bisect.bisect_left(copies, segment.offset - largest, key=lambda copy: copy.offset)
+        last = bisect.bisect_right(copies, segment.offset, key=lambda copy: copy.offset)
         return any(
-            copy.end > offset and copy.time_ns < segment.time_ns for copy in copies[first:last]
+            copy.end > segment.offset and copy.time_ns < segment.time_ns
+            for copy in copies[first:last]
         )
 
     @cached_property
-    def _arrived(self) -> list[Segment]:
-        arrived = (one for one in self._timeline.segments if one.arrived_ns is not None)
-        return sorted(arrived, key=lambda one: one.offset)
-
-    @cached_property
-    def _largest(self) -> int:
-        return max((one.payload_bytes for one in self._arrived), default=0)
+    def _arrived(self) -> tuple[list[Segment], int]:
+        arrived = [one for one in self._timeline.segments if one.arrived_ns is not None]
+        largest = max((one.payload_bytes for one in arrived), default=0)
+        return sorted(arrived, key=lambda one: one.offset), largest
 
     def _clocked_out(self, segment: Segment | None) -> str:
         """Return which limit an ACK lifted for a full segment, or "unknown".
@@ -257,21 +240,20 @@ class _Sender:
         mss_bytes = self._timeline.mss_bytes
         if segment is None or mss_bytes is None or segment.payload_bytes < mss_bytes:
             return "unknown"
-        at = bisect.bisect_right(self._ack_times, segment.time_ns)
-        if not at or segment.time_ns - self._ack_times[at - 1] > _SOON_NS:
+        at = bisect.bisect_right(self._timeline.acks, segment.time_ns, key=time_of)
+        acks = self._timeline.acks[max(at - 2, 0) : at]
+        if not acks or segment.time_ns - acks[-1].time_ns > _SOON_NS:
             return "unknown"
-        acked = self._timeline.acks[at - 2].ack if at > 1 else 0
+        acked = acks[0].ack if len(acks) > 1 else 0
         if segment.offset - acked >= self._full_bytes:
             return "send-buffer"
         return self._by_the_window(segment)
 
     def _by_the_window(self, segment: Segment | None) -> str:
-        if segment is None or segment.message not in self._starts:
+        begin_ns = None if segment is None else self._starts.get(segment.message)
+        if begin_ns is None:
             return "congestion-window"
-        begin_ns = self._starts[segment.message]
-        at = bisect.bisect_left(
-            self._timeline.segments, begin_ns, key=lambda segment: segment.time_ns
-        )
+        at = bisect.bisect_left(self._timeline.segments, begin_ns, key=time_of)
         rtt_ns = int((self._timeline.rtt_ms or 0) * 1e6)
         idle_ns = begin_ns - self._timeline.segments[at - 1].time_ns if at else 0
         paused = idle_ns > _IDLE_NS + rtt_ns
@@ -279,10 +261,7 @@ class _Sender:
 
     @cached_property
     def _starts(self) -> dict[int, int]:
-        starts: dict[int, int] = {}
-        for write in self._timeline.writes:
-            starts.setdefault(write.message, write.time_ns)
-        return starts
+        return {write.message: write.time_ns for write in reversed(self._timeline.writes)}
 
 
 def _transfers(timeline: Timeline) -> set[int]:
@@ -303,23 +282,21 @@ def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
     """
     intervals = []
     acks = [ack for ack in timeline.acks if ack.newly_acked_bytes]
+    small = {
+        segment.number
+        for segment in timeline.segments
+        if segment.payload_bytes < (timeline.mss_bytes or 1 << 16)
+        and segment.reason is not Reason.RETRANSMISSION
+    }
     for before, after in pairwise(timeline.segments):
         at = bisect.bisect_left(acks, before.end, key=lambda ack: ack.ack)
-        if at == len(acks) or acks[at].payload_bytes or not _are_small(timeline, before, after):
+        if at == len(acks) or acks[at].payload_bytes or not {before.number, after.number} <= small:
             continue
         later_ns = after.time_ns - acks[at].time_ns
         soon = later_ns >= 0 and abs(later_ns - max(sender_rtt_ns, 0)) <= _SOON_NS
         if acks[at].reason is Reason.ACK_DELAYED_BY_PEER and soon:
             intervals.append((before.time_ns, after.time_ns))
     return intervals if len(intervals) >= _PATTERN else []
-
-
-def _are_small(timeline: Timeline, *segments: Segment) -> bool:
-    full = timeline.mss_bytes or 1 << 16
-    return all(
-        segment.payload_bytes < full and segment.reason is not Reason.RETRANSMISSION
-        for segment in segments
-    )
 
 
 def closed_windows(timeline: Timeline) -> list[Interval]:
@@ -335,7 +312,7 @@ def closed_windows(timeline: Timeline) -> list[Interval]:
             continue
         least = min(segment.payload_bytes, timeline.mss_bytes or segment.payload_bytes)
         needed = segment.offset + least
-        last = bisect.bisect_right(timeline.acks, segment.time_ns, key=lambda ack: ack.time_ns) - 1
+        last = bisect.bisect_right(timeline.acks, segment.time_ns, key=time_of) - 1
         if last < 0 or segment.time_ns - timeline.acks[last].time_ns > soon_ns:
             continue
         first = last
@@ -349,11 +326,10 @@ def closed_windows(timeline: Timeline) -> list[Interval]:
 
 def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
     """Return whether a reader was busy elsewhere for at least half of the time in `waited`."""
-    reads = [call for call in reader.calls if call.name == "read"]
+    reads = [call.time_ns for call in reader.calls if call.name == "read"]
     if not reads:
         return not any(call.read for call in reader.calls)
-    away = _away(reader)
-    shut = merged(waited) or [(reads[0].time_ns, reads[-1].time_ns)]
+    away, shut = _away(reader), merged(waited) or [(reads[0], reads[-1])]
     return bool(away) and total_ms(within(away, shut)) >= 0.5 * total_ms(shut)
 
 
@@ -424,25 +400,19 @@ def divided(conversation: Conversation, waited: Iterable[Wait]) -> Division:
     waiting = merged(spans(conversation))
     if conversation.only:  # without ACKs, no reason for a wait is known
         return Division({"unknown": waiting}, ())
-    total: dict[str, list[Interval]] = defaultdict(list)
-    painted: list[Interval] = []
-    by_cause: dict[str, list[Interval]] = defaultdict(list)
+    by_cause: dict[str, list[Interval]] = {cause: [] for cause in ORDER}
     for wait in waited:
         by_cause[wait.cause].append((wait.start_ns, wait.end_ns))
-    for cause in ORDER:
-        fresh = without(merged(by_cause.pop(cause, [])), painted)
-        total[cause] += within(fresh, waiting)
-        painted = merged([*painted, *fresh])
+    total, rest = shared_out(by_cause, waiting)
     nexts = {
         side: sorted(event.time_ns for event in timeline.writes or timeline.segments)
         for side, timeline in conversation.timelines.items()
     }
-    rest = without(waiting, painted)
     # A side with bytes to read does not wait for the other one.
-    for side in ("client", "server"):
-        has_some = within(rest, _unread(conversation, side))
-        total[side] += has_some
-        rest = without(rest, has_some)
+    unread = {side: _unread(conversation, side) for side in ("client", "server")}
+    has_some, rest = shared_out(unread, rest)
+    for side, intervals in has_some.items():
+        total[side] += intervals
     for start, end in rest:
         total[_whose_turn(nexts, end)].append((start, end))
     result = {cause: merged(several) for cause, several in total.items()}
@@ -451,30 +421,22 @@ def divided(conversation: Conversation, waited: Iterable[Wait]) -> Division:
 
 def _unread(conversation: Conversation, side: str) -> list[Interval]:
     """Return when a recorded side had bytes that it had not read."""
-    sender = conversation.timelines.get("server" if side == "client" else "client")
+    sender = conversation.timelines.get(other(side))
     reads = [event for event in conversation.logs.get(side, ()) if event.name == "read"]
     if sender is None or not reads:
         return []
-    half_ns = int((sender.rtt_ms or 0) * 5e5)
-    events = [
-        (segment.arrived_ns or segment.time_ns + half_ns, segment.end, 0)
-        for segment in sender.segments
-    ]
+    events = [(sender.arrival_ns(segment), segment.end, 0) for segment in sender.segments]
     read = 0
     for event in reads:
         read += event.bytes
         events.append((event.time_ns, 0, read))
+    events.append((max(conversation.end_ns, *(time_ns for time_ns, *_ in events)), 0, 0))
     came = taken = 0
-    result, since_ns = [], None
-    for time_ns, end, read in sorted(events):
+    result = []
+    for (time_ns, end, read), (until_ns, *_) in pairwise(sorted(events)):
         came, taken = max(came, end), max(taken, read)
-        if came > taken and since_ns is None:
-            since_ns = time_ns
-        elif came <= taken and since_ns is not None:
-            result.append((since_ns, time_ns))
-            since_ns = None
-    if since_ns is not None:
-        result.append((since_ns, max(conversation.end_ns, since_ns)))
+        if came > taken:
+            result.append((time_ns, until_ns))
     return merged(result)
 
 
@@ -542,11 +504,11 @@ def in_turn(conversation: Conversation) -> int:
 
 def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
     """Return the awaited side, whose event comes next. If none does, it is the server."""
-    turns = []
-    for side, times in nexts.items():
-        at = bisect.bisect_left(times, until_ns - 1_000_000)
-        if at < len(times):
-            turns.append((times[at], side))
+    turns = [
+        (times[at], side)
+        for side, times in nexts.items()
+        if (at := bisect.bisect_left(times, until_ns - 1_000_000)) < len(times)
+    ]
     return min(turns)[1] if turns else "server"
 
 
@@ -567,7 +529,7 @@ def _by_kernel(
     total = defaultdict(float, {cause: total_ms(some) for cause, some in intervals.items()})
     moves = []
     for side, socket in conversation.sockets.items():
-        reader = conversation.sockets.get("server" if side == "client" else "client")
+        reader = conversation.sockets.get(other(side))
         is_fixed = reader is not None and reader.fixed("rcvbuf") is not None
         counts = (
             ("send-buffer", ("unknown", "in-flight"), "sndbuf_limited_us"),

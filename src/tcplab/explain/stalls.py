@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
 from tcplab.explain.intervals import Interval, merged, total_ms
-from tcplab.explain.joining import Conversation
+from tcplab.explain.joining import Conversation, other
 from tcplab.models import Reason
 from tcplab.programs import SocketCalls
 from tcplab.programs.calls import HANDS_OVER, SocketCall
-from tcplab.segments import FIN, RST
-from tcplab.timeline import Timeline
+from tcplab.timeline import Segment, Timeline
 
 #: Both programs must have waited this long for the end of the recording.
 _STUCK_NS: Final = 300_000_000
@@ -32,29 +31,38 @@ _NO_RATE: Final = (-1, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
-    """A wait of one side's data or program, with what shows it."""
+class Wait:
+    """A period in which a connection waited for one reason."""
 
+    start_ns: int
+    end_ns: int
     cause: str  #: One of shares.ORDER
-    side: str
-    interval: Interval
-    evidence: str
+    side: str  #: "client" or "server", the side whose bytes or program waited
+    segment: Segment | None = None  #: The segment that waited, if it is known
+    #: Numbers for the evidence of the cause in causes.toml
+    facts: Mapping[str, object] = field(default_factory=dict)
+    is_strange: bool = False  #: True for a wait on the link that its own data do not explain
+    is_behind: bool = False  #: True for a wait on the link behind data of another connection
+
+    @property
+    def ms(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e6
 
 
-def stalls(conversation: Conversation) -> list[Stall]:
-    """Return the waits of a connection that its calls and handshake show."""
-    found = [*_deferred(conversation), *_stuck(conversation)]
+def stalls(conversation: Conversation) -> Iterator[Wait]:
+    """Yield the waits of a connection that its calls and handshake show."""
+    yield from _deferred(conversation)
+    yield from _stuck(conversation)
     for side, socket in conversation.sockets.items():
-        found += _small_reads(side, socket)
+        yield from _small_reads(side, socket)
         if (timeline := conversation.timelines.get(side)) is not None:
-            found += _paced(side, socket, timeline)
-    return found
+            yield from _paced(side, socket, timeline)
 
 
 # ---- programs that wait for each other -----------------------------------------------------------
 
 
-def _stuck(conversation: Conversation) -> Iterator[Stall]:
+def _stuck(conversation: Conversation) -> Iterator[Wait]:
     """Yield the wait of two programs that write, or that read, until the recording ends."""
     sides = {side: socket for side, socket in conversation.sockets.items() if socket.calls}
     if len(sides) < 2:
@@ -68,33 +76,18 @@ def _stuck(conversation: Conversation) -> Iterator[Stall]:
         return
     last = {side: several[-1] for side, several in calls.items()}
     sent = {side: _sent(conversation, side, end_ns) for side in calls}
-    unread = {side: sent[_other(side)] - call.read for side, call in last.items()}
+    unread = {side: sent[other(side)] - call.read for side, call in last.items()}
     times = [call.time_ns for call in last.values()]
     for timeline in conversation.timelines.values():
-        fresh = (s for s in reversed(timeline.segments) if s.reason is not Reason.RETRANSMISSION)
-        times += [segment.time_ns for segment in [*fresh][:1]]
-    times = [time_ns for time_ns in times if time_ns < end_ns]
-    interval = max(times), end_ns
+        fresh = (s.time_ns for s in timeline.segments if s.reason is not Reason.RETRANSMISSION)
+        times.append(max(fresh, default=0))
+    interval = max(time_ns for time_ns in times if time_ns < end_ns), end_ns
     if end_ns == 1 << 63 or end_ns - interval[0] < _STUCK_NS:
         return
     if all(call.name in HANDS_OVER and unread[side] > 0 for side, call in last.items()):
-        yield Stall(
-            "deadlock",
-            "client",
-            interval,
-            "both programs are blocked in a write and have unread bytes (the client"
-            f" {unread['client']}, the server {unread['server']}); both windows are closed, and"
-            " neither program reads",
-        )
+        yield Wait(*interval, "deadlock", "client", facts=unread)
     elif _waits_for_the_end(calls, last, unread, sent["client"]):
-        yield Stall(
-            "no-end",
-            "server",
-            interval,
-            f"the server has read all {sent['client']} bytes, and its last call is a"
-            " read with nothing to read: it waits for more data or for the end of the stream, while"
-            " the client waits for the answer; nothing is in flight",
-        )
+        yield Wait(*interval, "no-end", "server", facts={"sent": sent["client"]})
 
 
 def _waits_for_the_end(
@@ -120,14 +113,10 @@ def _waits_for_the_end(
 
 def _ends(conversation: Conversation) -> list[int]:
     """Return when the client ended the connection. What its server does later is no wait."""
-    rows = conversation.rows
-    ends = (rows["direction"] == 0) & (rows["flags"] & (FIN | RST) != 0)
+    sent = conversation.rows.sent_by("client")
     closes = [call for call in conversation.sockets["client"].calls if call.name == "close"]
-    return [int(rows["time_ns"][ends].min(initial=1 << 62)), *(one.time_ns for one in closes)]
-
-
-def _other(side: str) -> str:
-    return "server" if side == "client" else "client"
+    ends = sent["time_ns"][sent.is_fin | sent.is_rst]
+    return [int(ends.min(initial=1 << 62)), *(one.time_ns for one in closes)]
 
 
 def _sent(conversation: Conversation, side: str, until_ns: int) -> int:
@@ -139,27 +128,21 @@ def _sent(conversation: Conversation, side: str, until_ns: int) -> int:
 # ---- options -------------------------------------------------------------------------------------
 
 
-def _deferred(conversation: Conversation) -> Iterator[Stall]:
+def _deferred(conversation: Conversation) -> Iterator[Wait]:
     """Yield the wait for a repeated SYN-ACK under TCP_DEFER_ACCEPT (tcp(7))."""
     answers = conversation.syns("server")["time_ns"].tolist()
     server = conversation.sockets.get("server")
     option = server.fixed("defer_accept") if server is not None else None
     if option and len(answers) > 1:
-        yield Stall(
-            "defer-accept",
-            "server",
-            (answers[0], answers[-1]),
-            f"the server set TCP_DEFER_ACCEPT ({option} s), so its kernel hands over a connection"
-            " only when data arrives or, as here, after the SYN-ACK was sent"
-            f" {len(answers)} times; but the client waits for the server to speak first",
-        )
+        facts = {"option": option, "times": len(answers)}
+        yield Wait(answers[0], answers[-1], "defer-accept", "server", facts=facts)
 
 
-def _paced(side: str, socket: SocketCalls, timeline: Timeline) -> Iterator[Stall]:
+def _paced(side: str, socket: SocketCalls, timeline: Timeline) -> Iterator[Wait]:
     """Yield the pauses of a sender whose program limits its rate by SO_MAX_PACING_RATE."""
     rate = socket.fixed("max_pacing_rate")
     segments = timeline.segments
-    if rate is None or rate in _NO_RATE or len(segments) < 2:
+    if rate is None or rate in _NO_RATE:
         return
     rate &= 0xFFFFFFFF
     gaps = []
@@ -170,19 +153,15 @@ def _paced(side: str, socket: SocketCalls, timeline: Timeline) -> Iterator[Stall
             gaps.append((before.time_ns, after.time_ns))
     paced = merged(gaps)
     sent = sum(s.payload_bytes for s in segments)
-    if not gaps or sent * 1000 / rate < _OF_RATE * total_ms(paced):
-        return
-    evidence = (
-        f"the {side} set SO_MAX_PACING_RATE to {rate} bytes per second, and its kernel sends"
-        f" no faster: {len(gaps)} segments left at that distance"
-    )
-    yield from (Stall("pacing-rate", side, interval, evidence) for interval in paced)
+    if sent * 1000 / rate >= _OF_RATE * total_ms(paced):
+        facts = {"rate": rate, "count": len(gaps)}
+        yield from (Wait(*interval, "pacing-rate", side, facts=facts) for interval in paced)
 
 
 # ---- small reads ---------------------------------------------------------------------------------
 
 
-def _small_reads(side: str, socket: SocketCalls) -> Iterator[Stall]:
+def _small_reads(side: str, socket: SocketCalls) -> Iterator[Wait]:
     """Yield the time in which a program takes few of the bytes that it could read."""
     small: list[SocketCall] = []
     taken = 0
@@ -194,14 +173,14 @@ def _small_reads(side: str, socket: SocketCalls) -> Iterator[Stall]:
             taken += size
     if len(small) < _MANY:
         return
-    last = socket.calls[-1]
-    runs = merged(_runs([*small, last]))
-    evidence = (
-        f"the {side} reads {taken} bytes in {len(small)} calls of {taken / len(small):.0f} byte"
-        f"{'s' * (taken >= 1.5 * len(small))} on average, with up to"
-        f" {max(call.unread for call in small)} bytes there to be read"
-    )
-    yield from (Stall("small-reads", side, run, evidence) for run in runs)
+    facts = {
+        "taken": taken,
+        "count": len(small),
+        "size": f"{taken / len(small):.0f} byte{'s' * (taken >= 1.5 * len(small))}",
+        "unread": max(call.unread for call in small),
+    }
+    for interval in merged(_runs([*small, socket.calls[-1]])):
+        yield Wait(*interval, "small-reads", side, facts=facts)
 
 
 def _runs(calls: Sequence[SocketCall]) -> Iterator[Interval]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Final, Literal
@@ -11,15 +11,11 @@ from typing import Final, Literal
 from tcplab.explain import kinds
 from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import total_ms
-from tcplab.explain.joining import Conversation
+from tcplab.explain.joining import Conversation, other
 from tcplab.explain.ledger import Failure, RunLedger, make_ledger
-from tcplab.explain.protocol_window import protocol_window
 from tcplab.explain.recording import LOOPBACK, CommandExchange
 from tcplab.explain.shares import (
-    Division,
-    Wait,
     behind_others,
-    black_hole_bytes,
     divided,
     in_turn,
     is_behind,
@@ -27,8 +23,7 @@ from tcplab.explain.shares import (
     requests,
     waits,
 )
-from tcplab.explain.small_segments import small_segments
-from tcplab.explain.stalls import stalls
+from tcplab.explain.stalls import Wait
 from tcplab.models import Reason
 from tcplab.models.kernel import RTO_MIN_MS
 from tcplab.timeline import Timeline
@@ -54,8 +49,6 @@ TLS_MESSAGES: Final = 2
 RUN_SHARE: Final = 0.05
 #: Writes of a message that are further apart are separate messages, which the program pushes.
 _PUSH_NS: Final = 1_000_000
-#: Causes that the calls show.
-_BY_CALLS: Final = ("small-reads", "pacing-rate")
 #: Options of a reader that fix its window, with the cause that they are.
 _FIXED: Final = {"window_clamp": "window-clamp", "rcvbuf": "fixed-receive-buffer"}
 #: A window that is never larger than 65535 bytes was in need of scaling if it was at least this.
@@ -81,6 +74,10 @@ class Finding:
     run_share: float = 0.0  #: Share of the run, 0 to 1
 
 
+#: A name in causes.toml, and the facts that its texts mention.
+Told = tuple[str, Mapping[str, object]]
+
+
 def findings(
     conversations: Sequence[Conversation], recorded: CommandExchange | None = None
 ) -> list[Finding]:
@@ -92,27 +89,15 @@ def judged(
     conversations: Sequence[Conversation], recorded: CommandExchange | None = None
 ) -> tuple[list[Finding], RunLedger | None]:
     """Return the causes of waiting, the verdict first, and the run's ledger, if it is known."""
-    waited = behind_others([waits(conversation) for conversation in conversations])
-    divisions = list(map(divided, conversations, waited))
-    total: dict[str, float] = defaultdict(float)
-    for division in divisions:
-        for cause, ms in division.ms().items():
-            total[cause] += ms
-    everything = sum(total.values())
-    judge = _Judge(conversations, total, waited, divisions, recorded)
-    by_cause = {
-        cause: judge.finding(cause, ms / everything)
-        for cause, ms in total.items()
-        if everything and ms
-    }
+    waited = behind_others([[*waits(conversation)] for conversation in conversations])
+    judge = _Judge(conversations, waited, recorded)
+    by_cause = {cause: judge.finding(cause) for cause in judge.total}
     ledger = None
-    others: list[Finding] = []
     if recorded is not None:
         titles = {cause: finding.title for cause, finding in by_cause.items()}
-        ledger = make_ledger(recorded, conversations, divisions, titles)
-        others = judge.outside(ledger)
+        ledger = make_ledger(recorded, conversations, judge.divisions, titles)
     result = [_of_run(finding, cause, ledger) for cause, finding in by_cause.items()]
-    result += [*others, *judge.failures(ledger), *judge.many_small_writes(), *judge.facts(ledger)]
+    result += [*judge.outside(ledger), *judge.failures(ledger), *judge.faults(ledger)]
     return sorted(result, key=lambda finding: (_rank(finding), -finding.run_share)), ledger
 
 
@@ -132,122 +117,118 @@ def _rank(finding: Finding) -> int:
     return 1 if finding.kind == "limit" and finding.share >= LIMIT_SHARE else 2
 
 
+def _told(name: str, kind: Kind, facts: Mapping[str, object], **numbers: float) -> Finding:
+    """Return a finding with the texts under a name in causes.toml."""
+    texts = CAUSES[name]
+    title, evidence, fix = (
+        texts.get(part, "").format(**facts) for part in ("title", "evidence", "fix")
+    )
+    usual = {"share": 0.0, "ms": 0.0} | numbers
+    cause = texts.get("cause", name)
+    return Finding(cause, kind, title=title, evidence=evidence, fix=fix, **usual)
+
+
 class _Judge:
     """Describe each cause as a finding."""
 
     def __init__(
         self,
         conversations: Sequence[Conversation],
-        total: Mapping[str, float],
         waited: Sequence[Sequence[Wait]],
-        divisions: Sequence[Division],
         recorded: CommandExchange | None,
     ) -> None:
-        self._conversations, self._total = conversations, total
-        self._divisions, self._recorded = divisions, recorded
+        self._conversations, self._recorded = conversations, recorded
         self._of_each = waited
+        self.divisions = list(map(divided, conversations, waited))
+        self.total: dict[str, float] = {}  #: ms of waiting by cause
+        for division in self.divisions:
+            for cause, ms in division.ms().items():
+                self.total[cause] = self.total.get(cause, 0.0) + ms
+        self._everything = sum(self.total.values())
         self._waits: dict[str, list[Wait]] = defaultdict(list)
         for wait in chain.from_iterable(waited):
             self._waits[wait.cause].append(wait)
 
-    def finding(self, cause: str, share: float) -> Finding:
-        """Return the finding for a cause that took this share of the waiting time."""
-        if (describe := getattr(self, f"_{cause.replace('-', '_')}", None)) is not None:
-            finding: Finding = describe(share)
-            return finding
-        if cause in ("server", "client"):
-            return self._program(cause, share)
-        return self._said(cause, share, evidence=self._evidence_of_calls(cause))
-
-    def _said(self, cause: str, share: float, source: str = "", **facts: object) -> Finding:
-        """Return a finding with the texts of a cause.
-
-        `source` is the cause for which its time was counted, if that is another one.
-        """
-        texts = CAUSES[cause]
-        title, evidence, fix = (
-            texts.get(name, "").format(**facts) for name in ("title", "evidence", "fix")
-        )
-        total = self._total[source or cause]
+    def finding(self, cause: str) -> Finding:
+        """Return the finding for a cause that took some of the waiting time."""
+        describe = getattr(self, f"_{cause.replace('-', '_')}", None)
+        name, facts = describe() if describe else (cause, self._facts(cause))
+        texts, ms, share = CAUSES[name], self.total[cause], self._share(cause)
         kind: Kind = "none"
-        if texts.get("kind") == "limit" and _counts(share, total):
+        if texts.get("kind") == "limit" and (self._is_long(cause) or texts.get("sure")):
             kind = "limit"
-        elif texts.get("kind") == "fault" and self._is_grave(cause, source or cause, share):
+        elif texts.get("kind") == "fault" and self._is_grave(name, ms, share):
             kind = "fault"
-        return Finding(cause, kind, share, total, title, evidence, fix)
+        return _told(name, kind, facts, share=share, ms=ms)
 
-    def _is_grave(self, cause: str, source: str, share: float) -> bool:
-        total = self._total[source]
-        stretches = self._waits.get(cause, ())
-        each_ms = total / len(stretches) if stretches else total
-        least = LOSSY_SHARE if cause.startswith("fixed-") and self._lossy() else FAULT_SHARE
-        many = cause in _BY_CALLS  # each of these waits may be short
-        return share >= least and total >= FAULT_MS and (each_ms >= FAULT_EACH_MS or many)
+    def _facts(self, cause: str) -> Mapping[str, object]:
+        """Return the facts of the longest wait for a cause."""
+        longest = max(self._waits[cause], key=lambda wait: wait.ms, default=None)
+        return {} if longest is None else {"side": longest.side, **longest.facts}
 
-    def _program(self, side: str, share: float) -> Finding:
-        title = f"the {side}'s program"
-        if not any(side in conversation.sockets for conversation in self._conversations):
-            title += " or TCP (no calls are recorded)"
-        evidence = f"nothing was in flight, and the {side} had bytes to read, or was next to write"
+    def _share(self, cause: str) -> float:
+        return self.total[cause] / self._everything
+
+    def _is_long(self, cause: str) -> bool:
+        return self._share(cause) >= FAULT_SHARE and self.total[cause] >= LIMIT_MS
+
+    def _is_grave(self, name: str, ms: float, share: float) -> bool:
+        stretches = self._waits.get(name, ())
+        each_ms = ms / len(stretches) if stretches else ms
+        least = LOSSY_SHARE if name.startswith("fixed-") and self._lossy() else FAULT_SHARE
+        long = each_ms >= FAULT_EACH_MS or bool(CAUSES[name].get("brief"))
+        return share >= least and ms >= FAULT_MS and long
+
+    def _server(self) -> Told:
+        return self._program("server")
+
+    def _client(self) -> Told:
+        return self._program("client")
+
+    def _program(self, side: str) -> Told:
+        known = any(side in conversation.sockets for conversation in self._conversations)
+        title = "" if known else " or TCP (no calls are recorded)"
+        did = ""
         if self._recorded is not None:
-            did = kinds.doings_of(side, self._recorded, self._conversations, self._divisions)
-            evidence += f"; meanwhile it was {did}" * bool(did)
-        return Finding(side, "none", share, self._total[side], title, evidence, "")
-
-    def _evidence_of_calls(self, cause: str) -> str:
-        same = (
-            stall
-            for conversation in self._conversations
-            for stall in stalls(conversation)
-            if stall.cause == cause
-        )
-        longest = max(same, key=lambda stall: stall.interval[1] - stall.interval[0], default=None)
-        return longest.evidence if longest is not None else ""
+            did = kinds.doings_of(side, self._recorded, self._conversations, self.divisions)
+            did = f"; meanwhile it was {did}" * bool(did)
+        return side, {"title": title, "did": did}
 
     # ---- small segments ----
 
-    def _nagle_delayed_ack(self, share: float) -> Finding:
-        cause, delay = "nagle-delayed-ack", ""
+    def _nagle_delayed_ack(self) -> Told:
         delays = sorted(
             ack.delay_ms
             for timeline in self._timelines()
             for ack in timeline.acks
             if ack.delay_ms is not None and ack.reason == "ack-delayed-by-peer"
         )
-        if delays:
-            late = f"{delays[len(delays) // 2]:.0f} ms"
-            delay = f", which its peer delayed ({late})"
-            if any(wait.segment is not None for wait in self._waits[cause]):
-                delay = (
-                    "; Nagle's algorithm (TCP_NODELAY is off) holds each small write until the ACK"
-                    f" of the previous one, which the peer delays ({late})"
-                )
-        return self._said(cause, share, **self._small(cause), delay=delay)
+        known = any(wait.segment is not None for wait in self._waits["nagle-delayed-ack"])
+        delay = CAUSES["delay"]["known" if known else "seen"] if delays else ""
+        late_ms = delays[len(delays) // 2] if delays else 0.0
+        facts = {**self._small("nagle-delayed-ack"), "delay": delay.format(late_ms=late_ms)}
+        return "nagle-delayed-ack", facts
 
-    def _nagle(self, share: float) -> Finding:
-        return self._said("nagle", share, **self._small("nagle"))
+    def _nagle(self) -> Told:
+        return "nagle", self._small("nagle")
 
-    def _small(self, cause: str) -> dict[str, str]:
+    def _small(self, cause: str) -> dict[str, object]:
         shape = self._usual_writes(cause)
         fix = "nodelay" if shape is not None and len(shape[1]) == 1 else "one-write"
         return {"writes": self._writes(cause), "small": CAUSES[fix]["fix"]}
 
-    def _forgotten_cork(self, share: float) -> Finding:
-        cause = "forgotten-cork"
-        took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits[cause])
+    def _forgotten_cork(self) -> Told:
+        took_ms = sorted(wait.ms for wait in self._waits["forgotten-cork"])
         after = f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
-        return self._said(cause, share, writes=self._writes(cause), after=after)
+        return "forgotten-cork", {"writes": self._writes("forgotten-cork"), "after": after}
 
     def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
         """Return the side and the sizes of the writes that it makes together most often."""
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
         for conversation, waited in zip(self._conversations, self._of_each, strict=True):
             for side, timeline in conversation.timelines.items():
-                messages = {
-                    wait.segment.message
-                    for wait in waited
-                    if (wait.cause, wait.side) == (cause, side) and wait.segment is not None
-                }
+                of_cause = (w.segment for w in waited if (w.cause, w.side) == (cause, side))
+                messages = {segment.message for segment in of_cause if segment is not None}
                 together: list[int] = []
                 for write, after in pairwise([*timeline.writes, None]):
                     assert write is not None
@@ -264,53 +245,42 @@ class _Judge:
         """Return, for example, "the server hands a message to TCP in 2 writes (113, 200 bytes)"."""
         usual = self._usual_writes(cause)
         if usual is None:
-            side = self._side(cause)
-            return (
-                f"by the segments alone, because the {side}'s program is not recorded:"
-                f" {len(self._waits[cause])} of its small segments left just after the ACK of the"
-                " previous one"
-            )
+            counted = Counter(wait.side for wait in self._waits[cause])
+            side = counted.most_common(1)[0][0] if counted else "client"
+            facts = {"side": side, "count": len(self._waits[cause])}
+            return str(CAUSES["writes"]["unrecorded"].format(**facts))
         side, sizes = usual
-        shown = ", ".join(map(str, sizes[:4])) + (", …" if len(sizes) > 4 else "")
-        count = f"{len(sizes)} writes" if len(sizes) > 1 else "1 write"
-        what = "a message" if len(sizes) > 1 else "each small message"
-        return f"the {side} hands {what} to TCP in {count} ({shown} bytes)"
+        shown = ", ".join(map(str, sizes[:4])) + ", …" * (len(sizes) > 4)
+        how = CAUSES["writes"]["several" if len(sizes) > 1 else "one"]
+        return str(how.format(side=side, count=len(sizes), sizes=shown))
 
     # ---- windows and buffers ----
 
-    def _receive_window(self, share: float) -> Finding:
-        source = "receive-window"
-        conversation, side = self._worst(source)
-        reader = "server" if side == "client" else "client"
+    def _receive_window(self) -> Told:
+        number, side = self._worst("receive-window")
+        conversation, reader = self._conversations[number], other(side)
         socket = conversation.sockets.get(reader)
         timeline = conversation.timelines.get(side)
-        waited = [(wait.start_ns, wait.end_ns) for wait in self._waits_of(conversation, source)]
+        waited = [
+            (wait.start_ns, wait.end_ns)
+            for wait in self._of_each[number]
+            if wait.cause == "receive-window"
+        ]
         behind = socket is not None and is_behind(socket, waited)
-        facts = {"side": side, "reader": reader}
-        if socket is not None and not behind:
-            for option, cause in _FIXED.items():
-                if (size := socket.fixed(option)) is not None:
-                    return self._said(cause, share, source, **facts, size=size)
-        largest = max((ack.window for ack in timeline.acks), default=0) if timeline else 0
-        unscaled = self._unscaled(conversation)
-        if unscaled and largest >= _UNSCALED_BYTES and not behind:
-            return self._said("no-window-scaling", share, source, side=unscaled)
-        read = ""
-        fix = f"raise the largest size in net.ipv4.tcp_rmem on the {reader}'s host, or send less"
-        if behind and socket is not None:
+        facts: dict[str, object] = {"side": side, "reader": reader}
+        if socket is not None and behind:
             unread = max((call.unread for call in socket.calls), default=0)
-            read = f", which had up to {unread} unread bytes"
-            read = read if unread else ", of which no read is known"
-            fix = f"let the {reader} read sooner, or in a separate thread"
-        elif socket is None:
-            fix = f"let the {reader} read sooner; if it does, give it a larger receive buffer"
-        elif timeline is not None and _grows(timeline):
-            read = ", which the kernel enlarges step by step (autotuning), later than slow start"
-            fix = (
-                f"raise the middle value in net.ipv4.tcp_rmem on the {reader}'s host, with which a"
-                " window begins; the largest one was not reached"
-            )
-        return self._said(source, share, **facts, read=read, fix=fix)
+            return "slow-reader" if unread else "no-reader", {**facts, "unread": unread}
+        for option, cause in _FIXED.items():
+            if socket is not None and (size := socket.fixed(option)) is not None:
+                return cause, {**facts, "size": size}
+        largest = max((ack.window for ack in timeline.acks), default=0) if timeline else 0
+        if (unscaled := self._unscaled(conversation)) and largest >= _UNSCALED_BYTES:
+            return "no-window-scaling", {"side": unscaled}
+        if socket is None:
+            return "unrecorded-reader", facts
+        grows = timeline is not None and _grows(timeline)
+        return "growing-window" if grows else "receive-window", facts
 
     @staticmethod
     def _unscaled(conversation: Conversation) -> str:
@@ -320,32 +290,18 @@ class _Judge:
             return ""
         return next((side for side, rows in syns.items() if rows["wscale"].max() < 0), "")
 
-    def _send_buffer(self, share: float) -> Finding:
-        source = "send-buffer"
-        for conversation in self._conversations:
+    def _send_buffer(self) -> Told:
+        for conversation, several in zip(self._conversations, self._of_each, strict=True):
             for side, socket in conversation.sockets.items():
                 size = socket.fixed("sndbuf")
-                waited = any(wait.side == side for wait in self._waits_of(conversation, source))
+                waited = any((w.cause, w.side) == ("send-buffer", side) for w in several)
                 limited = any(call.sndbuf_limited_us for call in socket.calls)
                 if size is not None and (waited or limited):
-                    return self._said("fixed-send-buffer", share, source, side=side, size=size)
-        return self._said(source, share)
+                    return "fixed-send-buffer", {"side": side, "size": size}
+        return "send-buffer", {}
 
-    def _protocol_window(self, share: float) -> Finding:
-        conversation, side = self._worst("protocol-window")
-        window = protocol_window(conversation.timelines[side])
-        assert window is not None, "its pauses were counted"
-        return self._said(
-            "protocol-window",
-            share,
-            side=side,
-            reader="server" if side == "client" else "client",
-            times=len(window.pauses_ns),
-            in_flight=window.in_flight_bytes,
-            room=window.room_bytes,
-        )
-
-    def _worst(self, cause: str) -> tuple[Conversation, str]:
+    def _worst(self, cause: str) -> tuple[int, str]:
+        """Return the connection's number and the side that waited longest for a cause."""
         total: Counter[tuple[int, str]] = Counter()
         for number, waited in enumerate(self._of_each):
             for wait in waited:
@@ -355,190 +311,101 @@ class _Judge:
             for number, conversation in enumerate(self._conversations):
                 for side, socket in conversation.sockets.items():
                     total[number, side] = limited_us(socket, "rwnd_limited_us")
-        if not total:
-            return self._conversations[0], "client"
-        number, side = total.most_common(1)[0][0]
-        return self._conversations[number], side
-
-    def _waits_of(self, conversation: Conversation, cause: str) -> list[Wait]:
-        at = next(i for i, candidate in enumerate(self._conversations) if candidate is conversation)
-        return [wait for wait in self._of_each[at] if wait.cause == cause]
+        return total.most_common(1)[0][0] if total else (0, "client")
 
     # ---- the network ----
 
-    def _mtu_black_hole(self, share: float) -> Finding:
-        sizes = [
-            black_hole_bytes(conversation, side)
-            for conversation in self._conversations
-            for side in conversation.timelines
-        ]
-        largest = max((size for size in sizes if size is not None), default=0)
-        which = f"larger than {largest} bytes" if largest else "with data"
-        return self._said("mtu-black-hole", share, which=which)
-
-    def _accept_queue(self, share: float) -> Finding:
-        times = max((conversation.overflows for conversation in self._conversations), default=0)
-        return self._said("accept-queue", share, times=times)
-
-    def _loss(self, share: float) -> Finding:
+    def _loss(self) -> Told:
         """Tell losses that a timer repaired from those that the receiver's reports did."""
-        took_ms = sorted((wait.end_ns - wait.start_ns) / 1e6 for wait in self._waits["loss"])
+        took_ms = sorted(wait.ms for wait in self._waits["loss"])
         slow = [ms for ms in took_ms if ms >= RTO_MIN_MS]
         fast = took_ms[: len(took_ms) - len(slow)]
-        parts = []
-        if slow:
-            parts.append(
-                f"{len(slow)} retransmissions by the timer, after {slow[len(slow) // 2]:.0f} ms and"
-                f" more ({sum(slow):.0f} ms in all): no later data showed the receiver the gap"
+        repairs = [
+            CAUSES[name]["evidence"].format(
+                count=len(several), middle_ms=several[len(several) // 2], ms=sum(several)
             )
-        if fast:
-            parts.append(
-                f"{len(fast)} retransmissions that a duplicate ACK or a probe caused, after"
-                f" {fast[len(fast) // 2]:.3g} ms ({sum(fast):.0f} ms in all)"
-            )
-        repairs = "; ".join(parts) or "retransmissions on the connection"
-        return self._said("loss", share, repairs=repairs)
+            for name, several in (("loss-by-timer", slow), ("loss-by-report", fast))
+            if several
+        ]
+        return "loss", {"repairs": "; ".join(repairs) or "retransmissions on the connection"}
 
-    def _slow_start_after_idle(self, share: float) -> Finding:
-        cause = "slow-start-after-idle"
-        return self._said(cause, share, side=self._side(cause))
+    def _congestion_window(self) -> Told:
+        lossy = self._lossy() and len(self._conversations) == 1
+        return "congestion-window-after-losses" if lossy else "congestion-window", {}
 
-    def _congestion_window(self, share: float) -> Finding:
-        fix = "keep connections open, because their window stays large while they are busy"
-        if self._lossy() and len(self._conversations) == 1:
-            fix = "find where the path drops packets, because each loss makes the window smaller"
-        return self._said("congestion-window", share, fix=fix)
-
-    def _in_flight(self, share: float) -> Finding:
+    def _in_flight(self) -> Told:
         messages = sum(map(requests, self._conversations))
-        rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
         most = max(map(in_turn, self._conversations), default=0)
-        long = rtt_ms >= LONG_RTT_MS and _counts(share, self._total["in-flight"])
-        if most >= MANY_REQUESTS and long:
-            return self._said("round-trips", share, "in-flight", count=most, rtt_ms=rtt_ms)
-        return self._said("in-flight", share, messages=messages)
+        if most >= MANY_REQUESTS and self._rtt_ms >= LONG_RTT_MS and self._is_long("in-flight"):
+            return "round-trips", {"count": most, "rtt_ms": self._rtt_ms}
+        return "in-flight", {"messages": messages}
 
-    def _link_rate(self, share: float) -> Finding:
+    def _link_rate(self) -> Told:
         queued = {wait.side for wait in self._waits["link-rate"] if wait.is_behind}
-        if queued:
-            return self._said("behind-others", share, "link-rate", side=min(queued))
-        return self._said("link-rate", share)
+        return ("behind-others", {"side": min(queued)}) if queued else ("link-rate", {})
 
-    def _handshake(self, share: float) -> Finding:
+    def _handshake(self) -> Told:
         targets = Counter(
             conversation.server for conversation in self._conversations if conversation.handshake_ns
         )
         count = max(targets.values(), default=0)
-        rtt_ms = max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
         tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._conversations)
         asked = sum(map(requests, self._conversations)) - tls
-        once = 0 < asked <= FEW_REQUESTS * count
-        if count >= MANY_CONNECTIONS and once and rtt_ms >= LONG_RTT_MS and share >= FAULT_SHARE:
+        long = self._rtt_ms >= LONG_RTT_MS and self._share("handshake") >= FAULT_SHARE
+        if count >= MANY_CONNECTIONS and 0 < asked <= FEW_REQUESTS * count and long:
             more = ", and TLS has one more" * bool(tls)
-            finding = self._said(
-                "new-connections", share, "handshake", count=count, asked=asked, tls=more
-            )
-            return replace(finding, kind="limit")
-        return self._said("handshake", share)
+            return "new-connections", {"count": count, "asked": asked, "tls": more}
+        return "handshake", {}
+
+    @property
+    def _rtt_ms(self) -> float:
+        return max((timeline.rtt_ms or 0 for timeline in self._timelines()), default=0)
 
     # ---- apart from the division of time ----
 
-    def failures(self, ledger: RunLedger | None) -> list[Finding]:
-        """Return a finding for a server that no connection ever reached."""
+    def failures(self, ledger: RunLedger | None) -> Iterator[Finding]:
+        """Yield a finding for a server that no connection ever reached."""
         if ledger is not None and ledger.failures and not self._conversations:
             tried = "; ".join(map(in_words, ledger.failures[:3]))
             if any(failure.address.startswith(LOOPBACK) for failure in ledger.failures):
                 tried += "; the name of the server's host is “server”, not localhost"
-            fix = "check the address and port"
-            title = "no connection"
-            return [Finding("not-connected", "fault", 1.0, 0.0, title, tried, fix, 0.0, 1.0)]
+            yield _told("not-connected", "fault", {"tried": tried}, share=1.0, run_share=1.0)
+            return
         worked = {one.server[1] for one in self._conversations if one.handshake_ns}
-        for conversation in self._conversations:
-            if conversation.failure and conversation.server[1] not in worked:
-                text = f"{conversation.name}: {conversation.failure}"
-                fix = "check the address, port and firewall, and whether the server is listening"
-                if "capture ends" in text:
-                    fix = "capture for longer, and on the interface that the answer takes"
+        for one in self._conversations:
+            if one.failure and one.server[1] not in worked:
+                name = "cut-off" if "capture ends" in one.failure else "not-opened"
                 share = 0.0 if worked else 1.0
                 kind: Kind = "none" if worked and self._recorded is None else "fault"
-                title = "no connection"
-                return [Finding("not-connected", kind, share, 0.0, title, text, fix, 0.0, share)]
-        return []
+                tried = f"{one.name}: {one.failure}"
+                yield _told(name, kind, {"tried": tried}, share=share, run_share=share)
+                return
 
-    def outside(self, ledger: RunLedger) -> list[Finding]:
-        """Return a finding for each part of the run in which the client did not wait for TCP."""
-        result = []
-        for entry in ledger.entries:
-            share = entry.ms / ledger.run_ms
+    def outside(self, ledger: RunLedger | None) -> Iterator[Finding]:
+        """Yield a finding for each part of the run in which the client did not wait for TCP."""
+        for entry in ledger.entries if ledger is not None else ():
+            assert ledger is not None
+            times = {"run_ms": entry.ms, "run_share": entry.ms / ledger.run_ms}
             if entry.cause == "connecting":
-                result.append(self._connecting(ledger, entry.ms, share))
+                worst = sorted(ledger.failures, key=lambda failure: -failure.ms)
+                name = worst[0].why if worst[0].why in CAUSES else "not-made"
+                grave = times["run_share"] >= FAULT_SHARE and entry.ms >= LIMIT_MS
+                kind: Kind = "fault" if grave and CAUSES[name].get("fix") else "none"
+                tried = "; ".join(map(in_words, worst[:3]))
+                yield _told(name, kind, {"tried": tried}, **times)
             elif not entry.is_tcp:
-                finding = Finding(entry.cause, "none", 0.0, 0.0, entry.title, "", "")
-                result.append(replace(finding, run_ms=entry.ms, run_share=share))
-        return result
+                yield Finding(entry.cause, "none", 0.0, 0.0, entry.title, "", "", **times)
 
-    @staticmethod
-    def _connecting(ledger: RunLedger, ms: float, share: float) -> Finding:
-        worst = max(ledger.failures, key=lambda failure: failure.ms)
-        texts = CAUSES.get(worst.why, {"title": "attempts to connect that failed", "fix": ""})
-        title, fix = texts["title"], texts["fix"]
-        shown = sorted(ledger.failures, key=lambda failure: -failure.ms)[:3]
-        evidence = "; ".join(map(in_words, shown))
-        grave = share >= FAULT_SHARE and ms >= LIMIT_MS and bool(fix)
-        kind: Kind = "fault" if grave else "none"
-        return Finding("connecting", kind, 0.0, 0.0, title, evidence, fix, ms, share)
-
-    def facts(self, ledger: RunLedger | None) -> list[Finding]:
-        """Return the faults that the division of time does not show."""
-        facts = [*kinds.small_mss(self._conversations)]
-        if self._recorded is not None:
-            facts += kinds.resets(self._recorded, self._conversations)
-            facts += kinds.held_inside(self._recorded, self._conversations)
+    def faults(self, ledger: RunLedger | None) -> Iterator[Finding]:
+        """Yield the faults that the division of time does not show."""
         run_ms = ledger.run_ms if ledger is not None else 0.0
-        result = []
-        for fact in facts:
-            took_ms = total_ms(fact.waited)
+        for name, facts, waited in kinds.faults(self._recorded, self._conversations):
+            took_ms = total_ms(waited)
             share = min(took_ms / run_ms, 1.0) if run_ms else 0.0
-            grave = not fact.waited or fact.cause != "nagle-delayed-ack" or share >= FAULT_SHARE
+            grave = name != "nagle-inside" or share >= FAULT_SHARE
+            share = 1.0 if name == "one-direction" else share
             kind: Kind = "fault" if grave else "none"
-            shown = fact.cause, kind, 0.0, 0.0, fact.title, fact.evidence, fact.fix
-            result.append(Finding(*shown, run_ms=took_ms, run_share=share))
-        return [*result, *self._one_way()]
-
-    def _one_way(self) -> list[Finding]:
-        sides = {one.only for one in self._conversations if not one.failure}
-        if len(sides) != 1 or "" in sides:
-            return []
-        [side] = sides
-        title = CAUSES["one-direction"]["title"].format(side=side)
-        fix = CAUSES["one-direction"]["fix"]
-        return [Finding("one-direction", "fault", 0.0, 0.0, title, "", fix, 0.0, 1.0)]
-
-    def many_small_writes(self) -> list[Finding]:
-        """Return a finding for needlessly small segments, which cost headers, if not time."""
-        senders = [
-            segment
-            for conversation in self._conversations
-            for segment in small_segments(conversation)
-        ]
-        if not senders:
-            return []
-        worst = max(senders, key=lambda sender: sender.segments - sender.full)
-        what = (
-            f"{worst.writes} writes one after the other, and TCP_NODELAY sends each immediately: "
-            if worst.writes
-            else "its data in pieces, as its segments show (its program is not recorded): "
-        )
-        finding = self._said(
-            "many-small-writes",
-            0.0,
-            side=worst.side,
-            what=what,
-            segments=worst.segments,
-            size=worst.payload_bytes / worst.segments,
-            full=worst.full,
-        )
-        return [replace(finding, kind="fault")]
+            yield _told(name, kind, facts, run_ms=took_ms, run_share=share)
 
     def _lossy(self) -> bool:
         return any(
@@ -553,14 +420,6 @@ class _Judge:
             for conversation in self._conversations
             for timeline in conversation.timelines.values()
         ]
-
-    def _side(self, cause: str) -> str:
-        counted = Counter(wait.side for wait in self._waits[cause])
-        return counted.most_common(1)[0][0] if counted else "client"
-
-
-def _counts(share: float, total_ms: float) -> bool:
-    return share >= FAULT_SHARE and total_ms >= LIMIT_MS
 
 
 def in_words(failure: Failure) -> str:

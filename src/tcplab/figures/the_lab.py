@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tcplab.experiments.connection import ShortConnection
-    from tcplab.segments import Sender
 
 __all__ = ["handshake"]
 
@@ -116,7 +115,7 @@ class _Packet:
 def _packets(tour: ShortConnection) -> list[_Packet]:
     assert tour.exchange.peer_segments is not None
     packets = []
-    senders: tuple[Sender, Sender] = ("client", "server")
+    senders: tuple[str, str] = ("client", "server")
     for sender in senders:
         near, far = tour.segments.sent_by(sender), tour.exchange.peer_segments.sent_by(sender)
         for here, there in zip(near, far, strict=False):

@@ -82,7 +82,6 @@ from tcplab.segments.table import (
     UDP,
     Connection,
     SegmentArray,
-    Sender,
     flag_names,
     uncollected,
 )
@@ -101,7 +100,6 @@ __all__ = [
     "UDP",
     "Connection",
     "SegmentArray",
-    "Sender",
     "flag_names",
     "from_file",
     "from_packets",
@@ -138,7 +136,7 @@ def from_packets(packets: PacketTable) -> SegmentArray:
         is_row = plain.copy()
         names = ("src_port", "dst_port", "seq", "ack", "flags")
         numbers = zip(plain.tolist(), *(batch[name].tolist() for name in names), strict=True)
-        found: list[tuple[int, dict[str, Any]]] = []
+        found: list[dict[str, Any]] = []
         ways = []
         for packet, (is_plain, source_port, target_port, seq, ack, flags) in enumerate(
             numbers, start
@@ -158,12 +156,14 @@ def from_packets(packets: PacketTable) -> SegmentArray:
                     left_out[str(kind)] += 1
                     continue
                 columns["packet"] = packet
-                found.append((packet - start, columns))
-                is_row[packet - start] = True
+                found.append(columns)
             connections.enter(source, target, columns)
             ways.append((columns["connection"], columns["direction"]))
-        if found:
-            batch[[place for place, _columns in found]] = _rows([columns for _, columns in found])
+        places = [columns["packet"] - start for columns in found]
+        is_row[places] = True
+        batch[places] = 0
+        for name in set().union(*found):
+            batch[name][places] = [columns.get(name, 0) for columns in found]
         kept = batch[is_row]
         if ways:
             kept["connection"], kept["direction"] = np.array(ways).T
@@ -177,11 +177,4 @@ def from_packets(packets: PacketTable) -> SegmentArray:
     if len(rows):
         rows["direction"] ^= np.array(connections.server_first())[rows["connection"]]
         analyse(rows)
-    return rows
-
-
-def _rows(found: list[dict[str, Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-    rows = np.zeros(len(found), DTYPE)
-    for name in set().union(*found):
-        rows[name] = [columns.get(name, 0) for columns in found]
     return rows

@@ -16,7 +16,7 @@ class _Pair:
     """Two ends whose packets belong to one connection, or to several, one after the other."""
 
     number: int  #: The number of the current connection
-    previous: tuple[End, Mapping[str, Any]] | None = None  #: The last packet and its sender
+    previous: tuple[End, Mapping[str, Any]]  #: The last packet and its sender
     syns: dict[End, int] = field(default_factory=dict)  #: Number of the last SYN of each end
 
 
@@ -37,6 +37,12 @@ class _Opening:
         by_port = self.protocol == TCP and second[1] > first[1]
         return second if by_port else first
 
+    def connection(self) -> Connection:
+        client, (first, second) = self.client(), self.first
+        server = second if client == first else first
+        protocol = "tcp" if self.protocol == TCP else "udp"
+        return Connection(protocol, _readable(client), _readable(server))
+
 
 class Connections:
     """Assign packets to connections in the order in which the connections appear."""
@@ -53,7 +59,7 @@ class Connections:
         opens = columns.get("flags", 0) & (SYN | ACK)
         if pair is None or (opens == SYN and _is_new(pair, source, columns["seq"])):
             if pair is None:
-                pair = self._pairs[key] = _Pair(0)
+                pair = self._pairs[key] = _Pair(0, (source, columns))
             pair.number = len(self._openings)
             self._openings.append(_Opening(protocol, (source, target)))
         opening = self._openings[pair.number]
@@ -68,19 +74,11 @@ class Connections:
 
     def all(self) -> tuple[Connection, ...]:
         """Return the connections by their numbers."""
-        return tuple(map(_connection, self._openings))
+        return tuple(opening.connection() for opening in self._openings)
 
     def server_first(self) -> list[bool]:
         """Return for each connection whether the server sent its first packet."""
         return [opening.client() != opening.first[0] for opening in self._openings]
-
-
-def _connection(opening: _Opening) -> Connection:
-    client = opening.client()
-    first, second = opening.first
-    server = second if client == first else first
-    protocol = "tcp" if opening.protocol == TCP else "udp"
-    return Connection(protocol, _readable(client), _readable(server))
 
 
 def _readable(end: End) -> tuple[str, int]:
@@ -96,7 +94,6 @@ def _is_new(pair: _Pair, source: End, seq: int) -> bool:
     """
     if source in pair.syns:
         return pair.syns[source] != seq
-    assert pair.previous is not None, "a pair is made for its first packet"
     sender, columns = pair.previous
     flags, answers = columns["flags"], columns["ack"] == (seq + 1) % 2**32
     crossing = flags & (SYN | ACK) == SYN or (flags & ACK and answers)

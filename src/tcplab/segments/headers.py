@@ -142,14 +142,17 @@ def _tcp(frame: bytes, at: int, end: int) -> dict[str, Any]:
 _NO_OPTIONS: Final = {"wscale": -1, "window_shift": -1}
 #: The options of almost all segments, two NOPs and timestamps (RFC 7323, appendix A).
 _ONLY_TIMESTAMPS: Final = b"\x01\x01\x08\x0a"
-_STAMPS: Final = struct.Struct(">II")
+
+
+def _stamps(options: bytes, at: int) -> dict[str, Any]:
+    value, echo = struct.unpack_from(">II", options, at)
+    return {"has_timestamps": True, "ts_val": value, "ts_ecr": echo}
 
 
 def _tcp_options(options: bytes) -> dict[str, Any]:
     """Return the columns of the options, up to the first invalid or cut one."""
     if len(options) == 12 and options[:4] == _ONLY_TIMESTAMPS:
-        value, echo = _STAMPS.unpack_from(options, 4)
-        return _NO_OPTIONS | {"has_timestamps": True, "ts_val": value, "ts_ecr": echo}
+        return _NO_OPTIONS | _stamps(options, 4)
     columns: dict[str, Any] = dict(_NO_OPTIONS)
     at = 0
     while at < len(options) and options[at]:  # 0 ends the list
@@ -169,7 +172,6 @@ def _tcp_options(options: bytes) -> dict[str, Any]:
             case 5, _:
                 columns["sack_blocks"] = (length - 2) // 8
             case 8, 10:
-                stamps = struct.unpack_from(">II", options, at + 2)
-                columns |= {"has_timestamps": True, "ts_val": stamps[0], "ts_ecr": stamps[1]}
+                columns |= _stamps(options, at + 2)
         at += length
     return columns

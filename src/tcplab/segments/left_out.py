@@ -13,7 +13,13 @@ CUT: Final = "packets with too little of a header"
 LATER_FRAGMENTS: Final = "later fragments of IP packets"
 
 _LINK_TYPES: Final = {9: "PPP", 51: "PPPoE", 105: "IEEE 802.11", 127: "IEEE 802.11 with radiotap"}
-_ETHERTYPES: Final = {0x0806: "ARP", 0x8847: "MPLS", 0x8864: "PPPoE", 0x88CC: "LLDP"}
+_ETHERTYPES: Final = {
+    0: "neither IPv4 nor IPv6",
+    0x0806: "ARP",
+    0x8847: "MPLS",
+    0x8864: "PPPoE",
+    0x88CC: "LLDP",
+}
 _IP_PROTOCOLS: Final = {
     1: "ICMP",
     2: "IGMP",
@@ -42,11 +48,8 @@ def link_type(number: int) -> str:
 
 def ethertype(number: int) -> str:
     """Return the name of an EtherType ("ARP" for 0x0806). 0 means neither IPv4 nor IPv6."""
-    if number == 0:
-        return "neither IPv4 nor IPv6"
-    if number <= _LONGEST_LENGTH:
-        return "LLC"
-    return _ETHERTYPES.get(number, f"EtherType 0x{number:04x}")
+    usual = "LLC" if number <= _LONGEST_LENGTH else f"EtherType 0x{number:04x}"
+    return _ETHERTYPES.get(number, usual)
 
 
 def ip_protocol(number: int) -> str:

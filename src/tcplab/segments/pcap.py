@@ -102,17 +102,11 @@ def warn_of_gaps(
 ) -> None:
     """Warn if packets are missing or the file ends early; `advice` says how to avoid losses."""
     if drops := total(interface.drops for interface in packets.interfaces):
-        warnings.warn(
-            f"{drops} packets are missing from the capture: the recorder fell behind{advice}",
-            CaptureLossWarning,
-            stacklevel=stacklevel + 1,
-        )
+        text = f"{drops} packets are missing from the capture: the recorder fell behind{advice}"
+        warnings.warn(text, CaptureLossWarning, stacklevel=stacklevel + 1)
     if packets.truncated:
-        warnings.warn(
-            f"{os.fspath(path)}: {packets.truncated}",
-            CaptureTruncatedWarning,
-            stacklevel=stacklevel + 1,
-        )
+        text = f"{os.fspath(path)}: {packets.truncated}"
+        warnings.warn(text, CaptureTruncatedWarning, stacklevel=stacklevel + 1)
 
 
 def read_packets(path: str | os.PathLike[str]) -> PacketTable:
@@ -165,9 +159,8 @@ def _table(data: bytes, packets: Iterator[_Packet], interfaces: list[Interface])
             found.append(packet)
     except Damage as damage:
         why, at = damage.args
-        truncated = (
-            f"reading stopped {why}, after {len(found)} packets, at byte {at} of {len(data)}"
-        )
+        place = f"after {len(found)} packets, at byte {at} of {len(data)}"
+        truncated = f"reading stopped {why}, {place}"
     columns = np.array(found, np.int64).reshape(-1, 6).T
     return PacketTable(
         data=data,
@@ -308,11 +301,8 @@ def _clock(options: dict[int, bytes], order: str) -> tuple[int, int]:
 
 
 def _counted(interface: Interface, options: dict[int, bytes], order: str) -> Interface:
-    counts = {
-        code: struct.unpack(order + "Q", value)[0]
-        for code, value in options.items()
-        if len(value) == 8
-    }
+    longs = {code: value for code, value in options.items() if len(value) == 8}
+    counts = {code: struct.unpack(order + "Q", value)[0] for code, value in longs.items()}
     # Option 5 counts packets dropped by the interface, and option 7 by the system.
     drops = total([counts.get(5), counts.get(7)])
     return dataclasses.replace(interface, received=counts.get(4), drops=drops)

@@ -12,11 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from tcplab.segments.left_out import in_words as left_out_in_words
-from tcplab.segments.table import SegmentArray, Sender
+from tcplab.segments.table import SegmentArray
 from tcplab.tables import Column, Table
 
 _COMMON_SIZES: Final = 8
-_WAYS: Final[tuple[Sender, ...]] = ("client", "server")
 _SIZES: Final = (
     Column("size", "data (bytes)", "d"),
     Column("segments", "segments", "d"),
@@ -35,8 +34,7 @@ _CONNECTIONS: Final = (
 
 def summary(segments: SegmentArray) -> str:
     """Return the totals, a table of connections and a table of sizes of a capture or selection."""
-    times_ns = segments["time_ns"]
-    duration_s = float(times_ns.max() - times_ns.min()) / 1e9 if len(segments) else 0.0
+    duration_s = float(np.ptp(segments["time_ns"])) / 1e9 if len(segments) else 0.0
     connections = _connections(segments)
     payload, headers, again = (
         sum(row[column] for row in connections)
@@ -57,11 +55,10 @@ def _connections(segments: SegmentArray) -> list[dict[str, Any]]:
     rows = []
     for number in np.unique(np.asarray(segments["connection"])).tolist():
         connection = segments.of(number)
-        for sender in _WAYS:
-            sent = connection.sent_by(sender)
-            if len(sent):
-                ends = str(segments.connections[number]) if sender == "client" else "  and back"
-                rows.append({"number": number, "ends": ends} | _direction(sent))
+        ends = {"client": str(segments.connections[number]), "server": "  and back"}
+        for sender, text in ends.items():
+            if len(sent := connection.sent_by(sender)):
+                rows.append({"number": number, "ends": text} | _direction(sent))
     return rows
 
 

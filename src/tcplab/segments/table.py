@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ from tcplab.checks import choice
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
-
-#: The end of a connection that sent a segment; tcplab.segments defines which end is which.
-Sender = Literal["client", "server"]
 
 #: Values of the column `direction`.
 FROM_CLIENT, FROM_SERVER = 0, 1
@@ -31,40 +28,14 @@ _FLAGS: Final = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 #: Values of the column `protocol`.
 TCP, UDP = 6, 17
 
-_FORMATS: Final = {
-    "packet": "u4",
-    "interface": "u2",
-    "outbound": "i1",
-    "time_ns": "i8",
-    "connection": "u4",
-    "protocol": "u1",
-    "direction": "u1",
-    "src_port": "u2",
-    "dst_port": "u2",
-    "payload_bytes": "u4",
-    "wire_bytes": "u4",
-    "ip_id": "u2",
-    "seq": "i8",
-    "ack": "i8",
-    "flags": "u2",
-    "window": "u4",
-    "window_shift": "i1",
-    "sack_blocks": "u1",
-    "sack_permitted": "?",
-    "mss": "u2",
-    "wscale": "i1",
-    "has_timestamps": "?",
-    "ts_val": "u4",
-    "ts_ecr": "u4",
-    "gso_count": "u2",
-    "is_retransmission": "?",
-    "is_out_of_order": "?",
-    "is_pure_ack": "?",
-    "is_zero_window": "?",
-}
-
-
-DTYPE: Final = np.dtype(list(_FORMATS.items()), align=True)
+_FORMATS: Final = """
+    packet u4, interface u2, outbound i1, time_ns i8, connection u4, protocol u1, direction u1,
+    src_port u2, dst_port u2, payload_bytes u4, wire_bytes u4, ip_id u2, seq i8, ack i8, flags u2,
+    window u4, window_shift i1, sack_blocks u1, sack_permitted ?, mss u2, wscale i1,
+    has_timestamps ?, ts_val u4, ts_ecr u4, gso_count u2, is_retransmission ?, is_out_of_order ?,
+    is_pure_ack ?, is_zero_window ?
+"""
+DTYPE: Final = np.dtype([(*column.split(),) for column in _FORMATS.split(",")], align=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,6 +68,11 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def _mask(column: str, test: Callable[[Array], Any]) -> Any:
+    """Return a property with the truth value of a test for each row."""
+    return property(lambda rows: np.asarray(test(rows[column])))
+
+
 class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
     """A numpy structured array of dtype DTYPE, with methods that select rows.
 
@@ -121,23 +97,21 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         self.connections = getattr(source, "connections", ())
         self.left_out = getattr(source, "left_out", {})
 
-    # ---- selections ----
-
-    def sent_by(self, sender: Sender) -> SegmentArray:
-        """Select the segments that one end sent."""
+    def sent_by(self, sender: str) -> SegmentArray:
+        """Select the segments that one end sent, "client" or "server"."""
         choice("sender", sender, ("client", "server"))
         return self._where(self.from_client if sender == "client" else self.from_server)
 
     # This method replaces numpy's memoryview of the same name, which this array does not need.
     def data(  # type: ignore[override]
-        self, sender: Sender | None = None, *, retransmissions: bool = True
+        self, sender: str | None = None, *, retransmissions: bool = True
     ) -> SegmentArray:
         """Select segments that carry data, optionally of one sender or without retransmissions."""
         rows = self if sender is None else self.sent_by(sender)
         rows = rows._where(rows.carries_data)
         return rows if retransmissions else rows._where(~np.asarray(rows["is_retransmission"]))
 
-    def acks(self, sender: Sender | None = None) -> SegmentArray:
+    def acks(self, sender: str | None = None) -> SegmentArray:
         """Select pure ACKs (without data, SYN, FIN and RST), optionally of one sender."""
         rows = self if sender is None else self.sent_by(sender)
         return rows._where(np.asarray(rows["is_pure_ack"]))
@@ -156,41 +130,14 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         chosen: SegmentArray = self[mask]
         return chosen
 
-    # ---- masks ----
-
-    @property
-    def from_client(self) -> BoolArray:
-        return np.asarray(self["direction"] == FROM_CLIENT)
-
-    @property
-    def from_server(self) -> BoolArray:
-        return np.asarray(self["direction"] == FROM_SERVER)
-
-    @property
-    def carries_data(self) -> BoolArray:
-        return np.asarray(self["payload_bytes"] > 0)
-
-    @property
-    def is_syn(self) -> BoolArray:
-        return self._has(SYN)
-
-    @property
-    def is_fin(self) -> BoolArray:
-        return self._has(FIN)
-
-    @property
-    def is_rst(self) -> BoolArray:
-        return self._has(RST)
-
-    @property
-    def has_ack(self) -> BoolArray:
-        """True if the ACK flag is set, so that the column `ack` is valid."""
-        return self._has(ACK)
-
-    def _has(self, flag: int) -> BoolArray:
-        return np.asarray(self["flags"] & flag != 0)
-
-    # ---- numbers ----
+    from_client = _mask("direction", lambda direction: direction == FROM_CLIENT)
+    from_server = _mask("direction", lambda direction: direction == FROM_SERVER)
+    carries_data = _mask("payload_bytes", lambda size: size > 0)
+    is_syn = _mask("flags", lambda flags: flags & SYN != 0)
+    is_fin = _mask("flags", lambda flags: flags & FIN != 0)
+    is_rst = _mask("flags", lambda flags: flags & RST != 0)
+    #: True if the ACK flag is set, so that the column `ack` is valid.
+    has_ack = _mask("flags", lambda flags: flags & ACK != 0)
 
     @property
     def first_time_ns(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -105,7 +105,13 @@ def mark_retransmissions(one: Array) -> None:
     latest: dict[int, dict[str, Any]] = {}  # the last row with an ACK of each direction
     resent: list[int] = []
     overtaken: list[int] = []
-    for place, row in enumerate(_python_rows(one)):
+    names = (
+        *("direction", "interface", "flags", "seq", "ack", "payload_bytes"),
+        *("time_ns", "has_timestamps", "ts_val", "ts_ecr"),
+    )
+    columns = (one[name].tolist() for name in names)
+    for place, values in enumerate(zip(*columns, strict=True)):
+        row = dict(zip(names, values, strict=True))
         flags, seq, size = row["flags"], row["seq"], row["payload_bytes"]
         answer = latest.get(1 - row["direction"])
         if flags & ACK:
@@ -129,15 +135,6 @@ def mark_retransmissions(one: Array) -> None:
         history.top = max(history.top, end)
     one["is_retransmission"][resent] = True
     one["is_out_of_order"][overtaken] = True
-
-
-def _python_rows(one: Array) -> Iterator[dict[str, Any]]:
-    names = (
-        *("direction", "interface", "flags", "seq", "ack", "payload_bytes"),
-        *("time_ns", "has_timestamps", "ts_val", "ts_ecr"),
-    )
-    columns = (one[name].tolist() for name in names)
-    return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
 
 
 def _is_needless(row: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:

@@ -27,11 +27,9 @@ def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
     una, acks = 0, []
     for packet in evidence.into:
         newly = max(packet.ack - una, 0) if packet.has_ack else 0
-        plain = Ack(packet.time_ns, packet.ack, newly, packet.window, packet.payload_bytes)
-        key = packet.ack, packet.offset, packet.payload_bytes
-        acks.append(plain)
+        acks.append(Ack(packet.time_ns, packet.ack, newly, packet.window, packet.payload_bytes))
         if newly:
-            inspector.judge(plain, una, key)
+            inspector.judge(acks[-1], una, packet)
         una = max(una, packet.ack)
     return acks
 
@@ -103,7 +101,7 @@ class _Inspector:
         self._read_ends = list(accumulate(event.bytes for event in reads))
         self._read_times = [event.time_ns for event in reads]
 
-    def judge(self, ack: Ack, una: int, key: tuple[int, int, int]) -> None:
+    def judge(self, ack: Ack, una: int, packet: Packet) -> None:
         i = bisect.bisect_right(self._ends, una)
         if i >= len(self._segments) or self._was_resent(una, ack.ack):
             return
@@ -112,37 +110,30 @@ class _Inspector:
             ack.missing = "packets: some of the bytes that it acknowledges are not in the capture"
             return
         oldest = self._segments[i]
-        ack.sent_ns = self._departures.get(key)
+        ack.sent_ns = self._departures.get((packet.ack, packet.offset, packet.payload_bytes))
         half_rtt = (self._e.rtt_ns or 0) // 2
         left_ns = ack.time_ns - half_rtt if ack.sent_ns is None else ack.sent_ns
         delay_ns, known_by = self._delay(oldest, left_ns, half_rtt)
-        if known_by is None:
-            if delay_ns < DELAYED_NS:
-                ack.reason = Reason.SENT_AT_ONCE
-            else:
-                ack.missing = "a capture at the peer: it may have waited on the way"
-            return
         late = delay_ns >= DELAYED_NS
-        if late and (doubt := self._doubt(oldest, delay_ns)):
+        if late and known_by is None:
+            ack.missing = "a capture at the peer: it may have waited on the way"
+        elif late and (doubt := self._doubt(oldest, delay_ns)):
             ack.missing = doubt
-            return
-        ack.reason = Reason.ACK_DELAYED_BY_PEER if late else Reason.SENT_AT_ONCE
-        ack.delay_ms, ack.evidence = delay_ns / 1e6, known_by
+        else:
+            ack.reason = Reason.ACK_DELAYED_BY_PEER if late else Reason.SENT_AT_ONCE
+            if known_by is not None:
+                ack.delay_ms, ack.evidence = delay_ns / 1e6, known_by
 
     def _was_resent(self, start: int, end: int) -> bool:
         before_end = bisect.bisect_left(self._resent_starts, end)
         return before_end > 0 and self._resent_ends[before_end - 1] > start
 
     def _lacks(self, start: int, end: int) -> bool:
-        known = start
-        for i in range(bisect.bisect_right(self._ends, start), len(self._segments)):
-            segment = self._segments[i]
-            if segment.offset > known:
-                break
-            known = segment.end
-            if known >= end:
-                break
-        return known < end
+        at = bisect.bisect_right(self._ends, start)
+        while start < end and at < len(self._segments) and self._segments[at].offset <= start:
+            start = self._ends[at]
+            at += 1
+        return start < end
 
     def _doubt(self, oldest: Segment, delay_ns: int) -> str:
         """Return the evidence that would prove a deliberate delay, or "" if none is missing."""

@@ -46,12 +46,11 @@ def straightened(rows: SegmentArray) -> tuple[SegmentArray, list[str]]:
 
 def _first_step(rows: SegmentArray) -> tuple[int, int, bool] | None:
     """Return the index of the first packet after a step, the step in ns, and if TSval shows it."""
-    found: list[tuple[int, int, bool]] = []
     times = np.asarray(rows["time_ns"])
-    back = np.flatnonzero(np.diff(times) < -NOISE_NS) + 1
-    if len(back):
-        found.append((int(back[0]), int(times[back[0]] - times[back[0] - 1]), False))
-    if len(back) or (len(times) and times[-1] - times[0] > _AHEAD_NS):
+    gaps = np.diff(times)
+    back = np.flatnonzero(gaps < -NOISE_NS)[:1].tolist()
+    found = [(at + 1, int(gaps[at]), False) for at in back]
+    if back or (len(times) and times[-1] - times[0] > _AHEAD_NS):
         found += _steps_by_stamps(rows)
     return min(found, key=lambda step: (step[0], not step[2]), default=None)
 

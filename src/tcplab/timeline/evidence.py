@@ -112,94 +112,77 @@ class Packet:
         return bool(self.flags & SYN)
 
 
-@dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything known about one connection, from the point of view of one sender."""
+    """Everything known about one connection, from the point of view of one sender.
 
-    exchange: ExchangeData[Any]  #: The recordings themselves
-    connection: str  #: Addresses of both ends, the sender first
-    log: Sequence[Event] | None  #: The sender's events, or None if there is no log
-    out: Sequence[Packet]  #: Segments that left the sender, as captured there, in order of time
-    into: Sequence[Packet]  #: Segments that reached the sender, in order of time
-    #: Segments that left the peer, as captured there, or None without a capture at the peer
-    peer_out: Sequence[Packet] | None
-    peer_into: Sequence[Packet] | None  #: Segments that reached the peer, or None
-    mss_bytes: int | None  #: Largest payload of a segment, or None if unknown
-    nodelay: bool | None  #: TCP_NODELAY at the start, or None if unknown
-    samples: Sequence[Mapping[str, Any]]  #: Samples of TCP_INFO with time_ns, in order
-    saw_syn: bool  #: True if the capture includes the start of the connection
-    knows_windows: bool  #: True if the scale of the windows is known
-    #: The shortest time from a segment to the first ACK of its last byte, or None if unknown
-    rtt_ns: int | None
-    end_ns: int  #: End of the recording
-    #: How much earlier than the log the capture ends, or None. The log shows this if the
-    #: application read bytes that no captured packet carried
-    cut_ns: int | None
-    copies: int  #: Number of packets recorded twice, whose second copies are left out
-    #: True if the handshake shows that the capture was made nearer to the peer than to the sender
-    at_peer: bool
-    notes: Sequence[str]  #: Corrections of the times
+    Raises ValueError if the connection cannot be determined, or if the recordings do not match.
+    """
 
-    @property
-    def stayed_in_slow_start(self) -> bool:
-        """True if TCP_INFO, or the use of reno, shows that only a loss could end slow start."""
-        tcp_info, options = self.exchange.tcp_info, self.exchange.options
-        if tcp_info and tcp_info.get("snd_ssthresh") == _NO_THRESHOLD:
-            return True
-        return options is not None and options.congestion == "reno"
+    def __init__(
+        self, exchange: ExchangeData[Any], connection: int | None, sender: str | None
+    ) -> None:
+        self.exchange = exchange
+        segments, options = exchange.captured, exchange.options
+        tcp: SegmentArray = segments[segments["protocol"] == TCP]
+        #: Number of packets recorded twice, whose second copies are left out
+        rows, self.copies = without_copies(tcp.of(_choose(tcp, options, connection)))
+        is_logged = exchange.log is not None or exchange.peer_log is not None
+        #: Corrections of the times
+        rows, self.notes = (rows, []) if is_logged else straightened(rows)
+        direction = _direction(rows, options, sender)
+        #: Addresses of both ends, the sender first
+        self.connection = _name(rows, segments, direction)
+        #: Segments that left the sender and that reached it, as captured there, in order of time
+        self.out, self.into = _packets(rows, direction), _packets(rows, 1 - direction)
+        #: Segments that left the peer and that reached it, or None without a capture at the peer
+        self.peer_out: list[Packet] | None = None
+        self.peer_into: list[Packet] | None = None
+        if (peer_rows := _peer_rows(exchange.peer_segments, rows)) is not None:
+            if not is_logged:
+                peer_rows, note = on_one_clock(rows, peer_rows, direction)
+                self.notes += [note] * bool(note)
+            self.peer_out = _packets(peer_rows, 1 - direction)
+            self.peer_into = _packets(peer_rows, direction)
+        #: True if the handshake shows that the capture was made nearer to the peer
+        self.at_peer = _is_at_peer(rows, direction)
+        self._take_log(_renamed(exchange.log, direction))
+        self._take_options(rows)
 
+    def _take_log(self, log: Sequence[Event] | None) -> None:
+        _check_clocks(self.exchange, [*self.out, *self.into], self.peer_into or ())
+        _check_one_clock(self.out, self.peer_into)
+        if log is not None:
+            _check_belongs(log, self.out, self.into, at_peer=self.at_peer)
+        #: How much earlier than the log the capture ends, or None. The log shows this if the
+        #: application read bytes that no captured packet carried
+        self.cut_ns = _cut(self.out, self.into, log)
+        if self.cut_ns is not None and log is not None:
+            # The capture does not show what happened to writes after its end.
+            last_ns = _end(self.out, self.into, None)
+            log = [event for event in log if event.time_ns <= last_ns]
+        self.log = log  #: The sender's events, or None if there is no log
+        self.end_ns = _end(self.out, self.into, log)  #: End of the recording
 
-def gather(exchange: ExchangeData[Any], connection: int | None, sender: str | None) -> Evidence:
-    """Choose the connection and its sender, check the recordings, and return the evidence."""
-    segments, options = exchange.captured, exchange.options
-    tcp: SegmentArray = segments[segments["protocol"] == TCP]
-    rows, copies = without_copies(tcp.of(_choose(tcp, options, connection)))
-    notes: list[str] = []
-    if exchange.log is None and exchange.peer_log is None:
-        rows, notes = straightened(rows)
-    direction = _direction(rows, options, sender)
-    out, into = _packets(rows, direction), _packets(rows, 1 - direction)
-    peer_rows = _peer_rows(exchange.peer_segments, rows)
-    if peer_rows is not None and exchange.log is None and exchange.peer_log is None:
-        peer_rows, note = on_one_clock(rows, peer_rows, direction)
-        notes += [note] * bool(note)
-    peer_out, peer_into = (
-        (None, None)
-        if peer_rows is None
-        else (_packets(peer_rows, 1 - direction), _packets(peer_rows, direction))
-    )
-    log = _renamed(exchange.log, direction)
-    at_peer = _is_at_peer(rows, direction)
-    _check_clocks(exchange, [*out, *into], peer_into or ())
-    _check_one_clock(out, peer_into)
-    if log is not None:
-        _check_belongs(log, out, into, at_peer=at_peer)
-    cut_ns = _cut(out, into, log)
-    if cut_ns is not None and log is not None:
-        # The capture does not show what happened to writes after its end.
-        log = [event for event in log if event.time_ns <= _end(out, into, None)]
-    syns = rows[rows.is_syn]
-    nodelay = exchange.nodelay
-    return Evidence(
-        exchange=exchange,
-        connection=_name(rows, segments, direction),
-        log=log,
-        out=out,
-        into=into,
-        peer_out=peer_out,
-        peer_into=peer_into,
-        mss_bytes=_mss(syns, options, exchange.tcp_info),
-        nodelay=options.nodelay if options and nodelay is None else nodelay,
-        samples=sorted(exchange.samples, key=lambda sample: int(sample["time_ns"])),
-        saw_syn=bool(len(syns)),
-        knows_windows=bool((rows["window_shift"] >= 0).all()),
-        rtt_ns=_smallest_rtt(out, into),
-        end_ns=_end(out, into, log),
-        cut_ns=cut_ns,
-        copies=copies,
-        at_peer=at_peer,
-        notes=notes,
-    )
+    def _take_options(self, rows: SegmentArray) -> None:
+        exchange, options = self.exchange, self.exchange.options
+        syns = rows[rows.is_syn]
+        self.saw_syn = bool(len(syns))  #: True if the capture includes the connection's start
+        #: Largest payload of a segment, or None if unknown
+        self.mss_bytes = _mss(syns, options, exchange.tcp_info)
+        #: TCP_NODELAY at the start, or None if unknown
+        self.nodelay = exchange.nodelay
+        if options is not None and exchange.nodelay is None:
+            self.nodelay = options.nodelay
+        #: Samples of TCP_INFO with time_ns, in order
+        self.samples = sorted(exchange.samples, key=lambda sample: int(sample["time_ns"]))
+        #: True if the scale of the windows is known
+        self.knows_windows = bool((rows["window_shift"] >= 0).all())
+        #: The shortest time from a segment to the first ACK of its last byte, or None if unknown
+        self.rtt_ns = _smallest_rtt(self.out, self.into)
+        #: True if TCP_INFO, or the use of reno, shows that only a loss could end slow start
+        self.stayed_in_slow_start = (exchange.tcp_info or {}).get(
+            "snd_ssthresh"
+        ) == _NO_THRESHOLD or (options is not None and options.congestion == "reno")
 
 
 def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
@@ -213,10 +196,9 @@ def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
     later: SegmentArray = rows[(rows["packet"] > syns["packet"][1]) & rows.from_client]
     if not len(later):
         return False
-    first_ns = int(syns["time_ns"][1]) - int(syns["time_ns"][0])
-    second_ns = int(later["time_ns"][0]) - int(syns["time_ns"][1])
-    mine, other = (first_ns, second_ns) if direction == 0 else (second_ns, first_ns)
-    return other > HANDSHAKE_NS and mine < other / _FAR
+    gaps = np.diff([*syns["time_ns"], later["time_ns"][0]]).tolist()
+    mine, other = gaps if direction == 0 else reversed(gaps)
+    return bool(other > HANDSHAKE_NS and mine < other / _FAR)
 
 
 def _renamed(log: Sequence[Event] | None, direction: int) -> Sequence[Event] | None:
@@ -235,9 +217,8 @@ def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None
     numbers = np.unique(tcp["connection"]).tolist()
     if wanted is not None:
         if wanted not in numbers:
-            raise ValueError(
-                f"connection {wanted} is not in the capture; it has {_list_some(numbers)}"
-            )
+            shown = _list_some(numbers)
+            raise ValueError(f"connection {wanted} is not in the capture; it has {shown}")
         return wanted
     if options is not None:
         same = tcp.at_port(options.local_port).at_port(options.peer_port)
@@ -334,21 +315,20 @@ def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | 
 
 def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
     best: int | None = None
-    waiting: deque[tuple[int, int]] = deque()  # end and departure time of unacknowledged data
-    events = [(packet.time_ns, packet.index, True, packet) for packet in out]
-    events += [(packet.time_ns, packet.index, False, packet) for packet in into]
-    for time_ns, _index, outgoing, packet in sorted(events):
-        if outgoing:
-            if packet.is_retransmission:
-                waiting.clear()  # the next ACK may answer either copy (Karn's algorithm)
-            elif packet.payload_bytes or packet.syn:
-                waiting.append((packet.end, time_ns))
-            continue
-        last: int | None = None
-        while packet.has_ack and waiting and waiting[0][0] <= packet.ack:
-            last = waiting.popleft()[1]
-        if last is not None and (best is None or time_ns - last < best):
-            best = time_ns - last
+    waiting: deque[Packet] = deque()  # unacknowledged data
+    into_ids = set(map(id, into))
+    for packet in sorted([*out, *into], key=lambda packet: (packet.time_ns, packet.index)):
+        if id(packet) in into_ids:
+            last: Packet | None = None
+            while packet.has_ack and waiting and waiting[0].end <= packet.ack:
+                last = waiting.popleft()
+            if last is not None:
+                rtt_ns = packet.time_ns - last.time_ns
+                best = rtt_ns if best is None else min(best, rtt_ns)
+        elif packet.is_retransmission:
+            waiting.clear()  # the next ACK may answer either copy (Karn's algorithm)
+        elif packet.payload_bytes or packet.syn:
+            waiting.append(packet)
     return best
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tcplab.segments.left_out import opaque
 from tcplab.timeline.acks import add_arrivals, explain_acks
-from tcplab.timeline.evidence import Evidence, ExchangeData, R, gather
+from tcplab.timeline.evidence import Evidence, ExchangeData, R
 from tcplab.timeline.parts import Mark
 from tcplab.timeline.replay import NO_LOG, Replay
 from tcplab.timeline.rules import NO_OPTIONS
@@ -39,7 +39,7 @@ def explain(
         ValueError: the recordings do not match, a clock stepped back, nothing was recorded, or the
             connection cannot be determined
     """
-    evidence = gather(exchange, connection, sender)
+    evidence = Evidence(exchange, connection, sender)
     replay = Replay(evidence).run()
     add_arrivals(evidence, replay.segments)
     queues = wire_queue(evidence, replay.segments)
@@ -62,10 +62,7 @@ def explain(
 
 def _missing(evidence: Evidence, replay: Replay) -> list[str]:
     missing = [*evidence.notes]
-    if evidence.log is None:
-        missing.append(NO_LOG)
-    if evidence.nodelay is None:
-        missing.append(NO_OPTIONS)
+    missing += [NO_LOG] * (evidence.log is None) + [NO_OPTIONS] * (evidence.nodelay is None)
     if not evidence.saw_syn:
         missing.append("the start of the connection: MSS, window scale, congestion window")
     if evidence.copies:

@@ -61,10 +61,8 @@ class Observations:
         """Return whether the log shows that a write was in progress at this moment."""
         if self._next == 0 or self._app[self._next - 1].name not in WRITES:
             return False
-        following = self.following
-        if following is None or following.name != "wrote":
-            return False
-        return following.time_ns >= moment.time_ns
+        end = self.following
+        return end is not None and end.name == "wrote" and end.time_ns >= moment.time_ns
 
     # ---- the peer ----
 
@@ -85,18 +83,15 @@ class Observations:
 
     def previous(self) -> ReplayEvent:
         """Return the last call or the last ACK, whichever is more recent."""
-        call = self.last_call
-        ack = self.last_ack
+        call, ack = self.last_call, self.last_ack
         return ack if ack is not None and ack.time_ns > call.time_ns else call
 
     def by_ack(self, ack: ReplayEvent, packet: Packet) -> Why:
         """Return the reason for the departure of a segment that an ACK released."""
-        if newly := self._newly_acked[ack.number]:
-            what = f"the ACK of {count_bytes(newly)}"
-        else:
-            what = "a window update"
-            if self._e.knows_windows:
-                what += f" to {count_bytes(self._e.into[ack.number].window)}"
+        newly = self._newly_acked[ack.number]
+        what = f"the ACK of {count_bytes(newly)}" if newly else "a window update"
+        if not newly and self._e.knows_windows:
+            what += f" to {count_bytes(self._e.into[ack.number].window)}"
         full = " (a full segment)" if self._sender.is_full(packet) else ""
         return Why(Reason.RELEASED_BY_ACK, f"{what} came{full}")
 

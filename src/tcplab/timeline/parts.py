@@ -117,3 +117,8 @@ class Segment:
 def count_bytes(count: int) -> str:
     """Return a number of bytes in words, such as "1 byte" or "2 bytes"."""
     return f"{count} byte" if count == 1 else f"{count} bytes"
+
+
+def time_of(event: Write | Mark | Ack | Segment) -> int:
+    """Return the time of an event, as a key for sorting and searching."""
+    return event.time_ns

@@ -20,6 +20,7 @@ from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write, coun
 from tcplab.timeline.rules import SenderState, Why
 
 OVERTAKEN: Final = "when it left: it was overtaken before it was captured"
+_CLOSED: Final = "the connection was closed: a FIN does not wait"
 NO_LOG: Final = "the application's log: when were these bytes written?"
 
 #: Two events this close together may be cause and effect. The kernel needs some microseconds, and a
@@ -44,8 +45,17 @@ _MOST_HOLDS: Final = 64
 _FURTHER: Final = (Reason.RELEASED_BY_ACK, Reason.UNCORKED, Reason.NODELAY_SET)
 #: Reasons for waits that end with an ACK.
 _ENDED_BY_ACK: Final = (Reason.CWND_LIMITED, Reason.WINDOW_LIMITED, Reason.DEFERRED)
-#: Reasons for holds that setting TCP_NODELAY ends.
-_FOR_SMALL_SEGMENTS: Final = (Reason.HELD_BY_NAGLE, Reason.CORKED, Reason.MSG_MORE, Reason.UNKNOWN)
+#: Calls that release segments, as reasons, with the reasons for the holds that each call ends.
+_BY_OPTION: Final = {
+    "uncork": (
+        Why(Reason.UNCORKED, "the cork was pulled"),
+        (Reason.CORKED, Reason.MSG_MORE),
+    ),
+    "nodelay": (
+        Why(Reason.NODELAY_SET, "TCP_NODELAY was set"),
+        (Reason.HELD_BY_NAGLE, Reason.CORKED, Reason.MSG_MORE, Reason.UNKNOWN),
+    ),
+}
 
 #: The reason why a segment left, the hold that ended with it, and the index of the ACK that ended
 #: the hold.
@@ -93,14 +103,12 @@ class Replay:
         self._empty_since: int | None = None
         self._last_sent_ns: int | None = None
         self._message, self._in_message, self._message_over = 0, 0, True
-        self._first_sent: tuple[list[int], list[Packet]] = ([], [])  # offsets and packets, sorted
+        self._first_sent: list[Packet] = []  # new data, sorted by offset
         self._last_left: dict[int, int] = {}  # time of the last retransmission, by offset
         self._passed_ns: dict[tuple[int, int, int], int] = {}  # time, by IP ID, offset and size
         self._resent: list[tuple[int, Segment]] = []  # hold's index; cleared when all data is ACKed
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
-        # Each value of una, and the time at which it was reached, in order.
-        self._acked_ns: tuple[list[int], list[int]] = ([], [])
-        self._write_ends: list[int] = []
+        self._advances: list[Packet] = []  # the ACKs of new data, in order
         self.writes: list[Write] = []
         self.marks: list[Mark] = []
         self.segments: list[Segment] = []
@@ -150,7 +158,10 @@ class Replay:
             if self._empty_since is None:
                 self._empty_since = moment.time_ns
             return
-        self._watch_timer(moment)
+        if self.sender.unacked > 0:
+            self._quiet_since = None
+        elif self._quiet_since is None or moment.kind == "in":
+            self._quiet_since = moment.time_ns
         self.sender.now_ns = moment.time_ns
         why = self.sender.obstacle()
         if why is None:
@@ -177,12 +188,6 @@ class Replay:
                 moment, cwnd.in_flight, self.sender.room, surely_bytes, self.sender.too_short()
             )
 
-    def _watch_timer(self, moment: ReplayEvent) -> None:
-        if self.sender.unacked > 0:
-            self._quiet_since = None
-        elif self._quiet_since is None or moment.kind == "in":
-            self._quiet_since = moment.time_ns
-
     def _close(self, time_ns: int, *, ended: bool = True) -> Hold | None:
         """End the open hold and return it, or None if no hold was open or it took no time."""
         if self._open is None:
@@ -193,16 +198,10 @@ class Replay:
         why = opened.why
         if why.reason is Reason.UNKNOWN:
             why = self._sampled(opened, time_ns) or why
-        hold = Hold(
-            opened.since.time_ns,
-            time_ns,
-            why.reason,
-            why.evidence,
-            why.missing,
-            max(self.sender.queued, 0),
-            ended,
-            "application" if why.reason is Reason.SNDBUF_LIMITED else "kernel",
-        )
+        where = "application" if why.reason is Reason.SNDBUF_LIMITED else "kernel"
+        told = why.reason, why.evidence, why.missing
+        waiting_bytes = max(self.sender.queued, 0)
+        hold = Hold(opened.since.time_ns, time_ns, *told, waiting_bytes, ended, where)
         self.holds.append(hold)
         return hold
 
@@ -218,7 +217,10 @@ class Replay:
         event = self._seen.called(moment)
         if event.name == "wrote":
             self._accepted(event.bytes)
-        self._call_ended()
+        if self._free is not None and self.sender.queued > 0 and self._open is None:
+            since, deferred = self._free.since, self._free.deferred
+            why = deferred or self._seen.mystery()
+            self._open = _Open(since, why, mystery=deferred is None)
         if event.name in WRITES:
             self._write(moment, event.bytes, more=event.name == "more")
         else:
@@ -231,27 +233,13 @@ class Replay:
             self.marks.append(Mark(event.time_ns, event.name, event.bytes, message))
         self._judge(moment)
 
-    def _call_ended(self) -> None:
-        if self._free is None or self.sender.queued <= 0 or self._open is not None:
-            return
-        since, deferred = self._free.since, self._free.deferred
-        self._open = _Open(since, deferred or self._seen.mystery(), mystery=deferred is None)
-
     def _write(self, moment: ReplayEvent, size: int, *, more: bool) -> None:
         if self._message_over:
             self._message, self._in_message, self._message_over = self._message + 1, 0, False
         self._in_message += 1
         self._end_idleness(moment.time_ns)
-        write = Write(
-            len(self.writes) + 1,
-            self._message,
-            self._in_message,
-            moment.time_ns,
-            self.sender.written,
-            size,
-        )
-        self.writes.append(write)
-        self._write_ends.append(write.end)
+        place = len(self.writes) + 1, self._message, self._in_message
+        self.writes.append(Write(*place, moment.time_ns, self.sender.written, size))
         if self.sender.queued <= 0 and self._last_sent_ns is not None:
             self.sender.cwnd.idle(moment.time_ns - self._last_sent_ns, self._rtt_ns)
         self.sender.write(size, more=more)
@@ -261,7 +249,6 @@ class Replay:
         if self.writes and size < self.writes[-1].bytes:
             last = self.writes[-1]
             self.writes[-1] = replace(last, bytes=size)
-            self._write_ends[-1] = last.offset + size
             self.sender.written = max(last.offset + size, self.sender.nxt)
 
     def _end_idleness(self, time_ns: int) -> None:
@@ -270,18 +257,16 @@ class Replay:
             return
         meanwhile = (mark for mark in reversed(self.marks[-8:]) if mark.time_ns >= since)
         awaited = next((mark for mark in meanwhile if mark.name in ENDS_MESSAGE), None)
-        if awaited is None and time_ns - since < IDLE_NS:
-            return
         evidence = "everything written had been sent"
         if awaited is not None:
             size = count_bytes(awaited.bytes)
-            awaited_text = (
-                f"the ACK of {size}" if awaited.name == "acknowledged" else f"{size} from the peer"
-            )
-            evidence += f"; the application waited for {awaited_text}"
-        self.holds.append(
-            Hold(since, time_ns, Reason.APPLICATION_IDLE, evidence, where="application")
-        )
+            is_ack = awaited.name == "acknowledged"
+            what = f"the ACK of {size}" if is_ack else f"{size} from the peer"
+            evidence += f"; the application waited for {what}"
+        elif time_ns - since < IDLE_NS:
+            return
+        idle = Hold(since, time_ns, Reason.APPLICATION_IDLE, evidence, where="application")
+        self.holds.append(idle)
 
     # ---- the peer ----
 
@@ -291,20 +276,15 @@ class Replay:
         if packet.sack_blocks and packet.ack - self.sender.nxt in (0, 1):
             self._needless_after_all()
         if packet.ack > self.sender.una:
-            self._duplicate_acks = 0
-            self._with_sack = False
-            if packet.sack_blocks:
-                self._lost()
+            self._duplicate_acks, self._with_sack = 0, False
+            self._advances.append(packet)
         elif packet.ack == self.sender.una and self._is_duplicate(packet):
             self._duplicate_acks += 1
             self._duplicate_ns = packet.time_ns
-            if packet.sack_blocks:
-                self._with_sack = True
-                self._lost()
+            self._with_sack = self._with_sack or bool(packet.sack_blocks)
+        if packet.sack_blocks and packet.ack >= self.sender.una:  # each of these is a duplicate
+            self._lost()
         self._seen.acknowledged(moment, packet)
-        if packet.ack > self.sender.una:
-            self._acked_ns[0].append(packet.ack)
-            self._acked_ns[1].append(packet.time_ns)
         self.sender.acknowledged(packet)
         self._judge(moment)
 
@@ -343,17 +323,15 @@ class Replay:
             return
         if packet.offset < self.sender.nxt:
             self._gap_noticed(packet)
-            self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN), [], None)
+            self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN))
             return
         if self.sender.unacked <= 0:
             self._resent.clear()
         self._chain = why, hold, released_by = self._verdict(moment, packet)
-        carried = self._carried(packet)
-        self._append(packet, why, self._holds_of(carried, hold), released_by, carried)
+        self._append(packet, why, self._holds_of(packet, hold), released_by)
         self.sender.sent(packet, by_timer=why.reason is Reason.CORK_TIMEOUT)
         self._last_sent_ns = packet.time_ns
-        self._first_sent[0].append(packet.offset)
-        self._first_sent[1].append(packet)
+        self._first_sent.append(packet)
         self._remember(packet)
         self._free = None
         self._judge(moment)
@@ -362,11 +340,10 @@ class Replay:
         self,
         packet: Packet,
         why: Why,
-        holds: Sequence[Hold],
-        released_by: int | None,
-        carried: Sequence[Write] | None = None,
+        holds: Sequence[Hold] = (),
+        released_by: int | None = None,
     ) -> None:
-        carried = self._carried(packet) if carried is None else carried
+        carried = self._carried(packet)
         segment = Segment(
             len(self.segments) + 1,
             packet.packet,
@@ -386,13 +363,13 @@ class Replay:
         self.segments.append(segment)
 
     def _carried(self, packet: Packet) -> list[Write]:
-        first = last = bisect.bisect_right(self._write_ends, packet.offset)
+        first = last = bisect.bisect_right(self.writes, packet.offset, key=lambda write: write.end)
         while last < len(self.writes) and self.writes[last].offset < packet.end:
             last += 1
         return self.writes[first:last]
 
-    def _holds_of(self, carried: Sequence[Write], hold: Hold | None) -> list[Hold]:
-        if not carried:
+    def _holds_of(self, packet: Packet, hold: Hold | None) -> list[Hold]:
+        if not (carried := self._carried(packet)):
             return [hold] if hold else []
         late = takewhile(lambda hold: hold.end_ns > carried[0].time_ns, reversed(self.holds))
         excluded = (Reason.APPLICATION_IDLE, Reason.RETRANSMISSION)
@@ -402,7 +379,7 @@ class Replay:
     def _retransmission(self, moment: ReplayEvent, packet: Packet) -> None:
         first_ns = self._first_left(packet)
         if packet.end <= self.sender.una or self._passed(packet) is not None:
-            self._append(packet, self._why_needless(packet), [], None)
+            self._append(packet, self._why_needless(packet))
             self._remember(packet)
             return
         evidence = self._loss(packet, first_ns)
@@ -412,7 +389,7 @@ class Replay:
         since_ns = packet.time_ns if first_ns is None else first_ns
         hold = Hold(since_ns, packet.time_ns, why.reason, evidence, "", packet.payload_bytes)
         self.holds.append(hold)
-        self._append(packet, why, [hold], None)
+        self._append(packet, why, [hold])
         self._resent.append((len(self.holds) - 1, self.segments[-1]))
         self._remember(packet)
         self._last_left[packet.offset] = self._last_sent_ns = packet.time_ns
@@ -428,11 +405,9 @@ class Replay:
         return self._passed_ns.get((packet.ip_id, packet.offset, packet.payload_bytes))
 
     def _first_left(self, packet: Packet) -> int | None:
-        offsets, packets = self._first_sent
-        i = bisect.bisect_right(offsets, packet.offset) - 1
-        if i < 0 or packets[i].end <= packet.offset:
-            return None
-        return packets[i].time_ns
+        at = bisect.bisect_right(self._first_sent, packet.offset, key=lambda sent: sent.offset) - 1
+        sent = self._first_sent[at] if at >= 0 else None
+        return sent.time_ns if sent is not None and sent.end > packet.offset else None
 
     def _gap_noticed(self, packet: Packet) -> int | None:
         """Return when a capture at the peer first lacked the bytes that a segment brings."""
@@ -447,11 +422,11 @@ class Replay:
 
         An ACK that came before the bytes were last sent does not show their loss.
         """
-        if first_ns is None and (noticed_ns := self._gap_noticed(packet)) is not None:
-            after_ms = (packet.time_ns - noticed_ns) / 1e6
-            return f"later bytes had come {after_ms:.1f} ms before; its first copy did not get here"
         if first_ns is None:
-            return "when its bytes first left is not in the capture"
+            if (noticed_ns := self._gap_noticed(packet)) is None:
+                return "when its bytes first left is not in the capture"
+            ago = f"{(packet.time_ns - noticed_ns) / 1e6:.1f} ms before"
+            return f"later bytes had come {ago}; its first copy did not get here"
         if (known := self.sender.una - packet.offset) > 0:
             quiet_ms = (packet.time_ns - self._seen.last_news_ns) / 1e6
             return f"the ACK of its first {count_bytes(known)} came {quiet_ms:.1f} ms before"
@@ -479,8 +454,8 @@ class Replay:
             ago = f"{(packet.time_ns - passed_ns) / 1e6:.1f} ms before"
             evidence = f"by its IP ID ({packet.ip_id}) the packet that passed {ago}"
             return Why(Reason.RETRANSMISSION, f"{evidence}, copied on its way or sent unchanged")
-        ends, times = self._acked_ns
-        since = times[bisect.bisect_left(ends, packet.end)]
+        at = bisect.bisect_left(self._advances, packet.end, key=lambda ack: ack.ack)
+        since = self._advances[at].time_ns
         evidence = f"its bytes had been acknowledged {(packet.time_ns - since) / 1e6:.1f} ms before"
         if packet.payload_bytes == 1 and packet.end == self.sender.una:
             return Why(Reason.RETRANSMISSION, f"a keep-alive (RFC 9293, 3.8.4): {evidence}")
@@ -596,11 +571,8 @@ class Replay:
         return self._by_call(release, held_for, packet), hold, None
 
     def _by_call(self, release: ReplayEvent, held_for: Reason, packet: Packet) -> Why:
-        name = self._seen.name_of(release)
-        if name == "uncork":
-            return Why(Reason.UNCORKED, "the cork was pulled")
-        if name == "nodelay":
-            return Why(Reason.NODELAY_SET, "TCP_NODELAY was set")
+        if (name := self._seen.name_of(release)) in _BY_OPTION:
+            return _BY_OPTION[name][0]
         if self.sender.is_full(packet):
             return Why(Reason.FULL_SIZED, "a full segment had come together")
         if held_for is Reason.MSG_MORE:
@@ -622,7 +594,7 @@ class Replay:
         why = (
             self._by_option(moment)
             or self._by_timer(moment)
-            or self._by_close(packet)
+            or (Why(Reason.SHUTDOWN, _CLOSED) if packet.fin else None)
             or self._by_probe(moment)
         )
         if why is not None:
@@ -648,13 +620,11 @@ class Replay:
         reach = CLOSE_NS if self._timer_due(moment) else CALL_NS
         if following is None or following.time_ns - moment.time_ns > reach:
             return None
-        if following.name == "uncork" and held_for in (Reason.CORKED, Reason.MSG_MORE):
-            self.sender.set_option("uncork")
-            return Why(Reason.UNCORKED, "the cork was pulled")
-        if following.name == "nodelay" and held_for in _FOR_SMALL_SEGMENTS:
-            self.sender.set_option("nodelay")
-            return Why(Reason.NODELAY_SET, "TCP_NODELAY was set")
-        return None
+        why, ended = _BY_OPTION.get(following.name, (None, ()))
+        if held_for not in ended:
+            return None
+        self.sender.set_option(following.name)
+        return why
 
     def _timer_due(self, moment: ReplayEvent) -> bool:
         since = self._quiet_since
@@ -671,17 +641,10 @@ class Replay:
             return Why(Reason.CORK_TIMEOUT, f"the cork stayed in for {waited} (tcp(7))")
         if held_for is Reason.MSG_MORE:
             return Why(Reason.CORK_TIMEOUT, f"no further write came for {waited} (tcp(7))")
-        if held_for is Reason.WINDOW_LIMITED:
-            return Why(
-                Reason.WINDOW_LIMITED,
-                f"after {waited} the persist timer sent as much as the window takes",
-            )
-        return None
-
-    def _by_close(self, packet: Packet) -> Why | None:
-        if packet.fin:
-            return Why(Reason.SHUTDOWN, "the connection was closed: a FIN does not wait")
-        return None
+        if held_for is not Reason.WINDOW_LIMITED:
+            return None
+        evidence = f"after {waited} the persist timer sent as much as the window takes"
+        return Why(Reason.WINDOW_LIMITED, evidence)
 
     def _by_probe(self, moment: ReplayEvent) -> Why | None:
         """Return the reason if this is a tail loss probe (RFC 8985, 7), sent for lack of an ACK."""

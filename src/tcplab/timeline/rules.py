@@ -127,19 +127,18 @@ class SenderState:
         reason = head.held_by()
         if reason is None:
             return None
+        evidence = self._evidence(reason, mss)
         if reason is Reason.HELD_BY_NAGLE and self.nodelay is None:
-            return Why(Reason.UNKNOWN, self._evidence(reason, mss), NO_OPTIONS)
-        return Why(reason, self._evidence(reason, mss))
+            return Why(Reason.UNKNOWN, evidence, NO_OPTIONS)
+        return Why(reason, evidence)
 
     def _evidence(self, reason: Reason, mss: int) -> str:
         small = f"{self.queued} < MSS {mss}"
-        window = self.window_end - self.una
-        if reason is Reason.WINDOW_LIMITED and window <= 0:
-            return "the peer's window is closed"
         if reason is Reason.WINDOW_LIMITED:
-            return (
-                f"the peer's window of {count_bytes(window)} has room for {max(self.room, 0)} more"
-            )
+            if (window := self.window_end - self.una) <= 0:
+                return "the peer's window is closed"
+            room = max(self.room, 0)
+            return f"the peer's window of {count_bytes(window)} has room for {room} more"
         if reason is Reason.CWND_LIMITED:
             return (
                 f"{self.cwnd.in_flight} of the {self.cwnd.limit} segments that the congestion"
@@ -147,10 +146,9 @@ class SenderState:
             )
         if reason is Reason.HELD_BY_NAGLE:
             return f"{count_bytes(self.unacked)} unacknowledged, {small}"
-        option = (
-            "the socket is corked" if reason is Reason.CORKED else "the last write used MSG_MORE"
-        )
-        return f"{option}, {small}"
+        if reason is Reason.CORKED:
+            return f"the socket is corked, {small}"
+        return f"the last write used MSG_MORE, {small}"
 
     def too_short(self) -> Why | None:
         """Return the reason if Linux defers the queued burst, or None (tcp_tso_should_defer).
@@ -203,14 +201,14 @@ class SenderState:
             return self.why_full(packet)
         if packet.fin:
             return Why(Reason.SHUTDOWN, "the connection was closed behind it")
+        evidence = "a small segment was unacknowledged, so Nagle must be off"
         if self.unacked <= 0:
-            return Why(Reason.SENT_AT_ONCE, "nothing was unacknowledged")
-        if not self._small_is_out:
-            unacked = count_bytes(self.unacked)
-            return Why(Reason.SENT_AT_ONCE, f"only full segments ({unacked}) unacknowledged")
-        if self.nodelay:
-            return Why(Reason.SENT_AT_ONCE, "TCP_NODELAY is set")
-        return Why(Reason.SENT_AT_ONCE, "a small segment was unacknowledged, so Nagle must be off")
+            evidence = "nothing was unacknowledged"
+        elif not self._small_is_out:
+            evidence = f"only full segments ({count_bytes(self.unacked)}) unacknowledged"
+        elif self.nodelay:
+            evidence = "TCP_NODELAY is set"
+        return Why(Reason.SENT_AT_ONCE, evidence)
 
     def why_full(self, packet: Packet) -> Why:
         """Return the reason why a full segment or super-segment left."""
@@ -249,10 +247,9 @@ class SenderState:
             self._take_rtt(packet)
         if packet.ack >= self.una:
             self.window_end = packet.ack + packet.window
-            if packet.window > self._max_window:
-                self._max_window = packet.window
-                if self._largest_mss is not None:
-                    self.mss_bytes = mss_in_window(self._largest_mss, packet.window)
+            self._max_window = max(self._max_window, packet.window)
+            if self._largest_mss is not None:
+                self.mss_bytes = mss_in_window(self._largest_mss, self._max_window)
         self.more = False
 
     def _take_rtt(self, packet: Packet) -> None:

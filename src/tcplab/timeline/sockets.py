@@ -15,10 +15,9 @@ from tcplab.programs import SocketOptions
 
 _SO_MEMINFO: Final = 55  # from asm-generic/socket.h, since Linux 4.12
 
-# struct tcp_info of linux/tcp.h starts with single bytes. Groups of integers follow, each group
-# with one width.
-_BYTES: Final = ("state", "ca_state", "retransmits", "probes", "backoff", "options", "", "")
+# struct tcp_info of linux/tcp.h has groups of integers, each group with one width.
 _GROUPS: Final = (
+    ("B", "state ca_state retransmits probes backoff options _ _"),
     (
         "I",
         """
@@ -40,14 +39,13 @@ _GROUPS: Final = (
 def read_tcp_info(sock: socket.socket) -> dict[str, int]:
     """Return TCP_INFO, as far as the kernel has its fields, plus time_ns (CLOCK_REALTIME)."""
     data = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-    info = {name: value for name, value in zip(_BYTES, data, strict=False) if name}
-    offset = len(_BYTES)
+    info, offset = {}, 0
     for width, names in _GROUPS:
+        size = struct.calcsize(width)
         for name in names.split():
-            end = offset + struct.calcsize(width)
-            if end <= len(data):
-                info[name] = struct.unpack("=" + width, data[offset:end])[0]
-            offset = end
+            if name != "_" and offset + size <= len(data):
+                (info[name],) = struct.unpack_from("=" + width, data, offset)
+            offset += size
     return {"time_ns": time.time_ns(), **info}
 
 

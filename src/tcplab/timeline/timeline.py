@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -16,6 +17,7 @@ from tcplab.timeline.parts import (
     Segment,
     Write,
     count_bytes,
+    time_of,
 )
 
 #: End of a sentence that starts with "held 40.1 ms", for each reason of a hold.
@@ -71,6 +73,14 @@ class Timeline:
         packets = [segment.time_ns for segment in self.segments[:1]]
         packets += [] if packets else [ack.time_ns for ack in self.acks[:1]]
         return min(calls or packets, default=0)
+
+    def last_ack(self, time_ns: int) -> Ack:
+        """Return the last segment of the peer up to a time, or else its first one."""
+        return self.acks[max(bisect.bisect_right(self.acks, time_ns, key=time_of) - 1, 0)]
+
+    def arrival_ns(self, segment: Segment) -> int:
+        """Return when a segment reached the peer, or about when without a capture there."""
+        return segment.arrived_ns or segment.time_ns + int((self.rtt_ms or 0) * 5e5)
 
     @property
     def messages(self) -> int:
@@ -205,25 +215,17 @@ class Timeline:
 
 def _sentence(timeline: Timeline, segment: Segment) -> str:
     text = f"{_subject(timeline, segment)} {_predicate(timeline, segment)}"
-    queue = _queue(timeline, segment)
-    if queue is None or segment.queued_ms is None:
+    if segment.queued_ms is None or segment.queued_ms < LONG_MS:
         return text
-    if queue.reason is Reason.RATE_LIMITED:
-        return f"{text}; then {ms(segment.queued_ms)} in the queue of the link"
-    return f"{text}; then {ms(segment.queued_ms)} longer on the link than others (reason unknown)"
-
-
-def _queue(timeline: Timeline, segment: Segment) -> Hold | None:
-    if (segment.queued_ms or 0) < LONG_MS:
-        return None
-    return next(
-        (
-            hold
-            for hold in timeline.holds
-            if hold.where == "wire" and hold.start_ns <= segment.time_ns < hold.end_ns
-        ),
-        None,
-    )
+    for hold in timeline.holds:
+        if hold.where == "wire" and hold.start_ns <= segment.time_ns < hold.end_ns:
+            if hold.reason is Reason.RATE_LIMITED:
+                return f"{text}; then {ms(segment.queued_ms)} in the queue of the link"
+            return (
+                f"{text}; then {ms(segment.queued_ms)} longer on the link than others"
+                " (reason unknown)"
+            )
+    return text
 
 
 def _subject(timeline: Timeline, segment: Segment) -> str:
@@ -241,35 +243,23 @@ def writes_carried(timeline: Timeline, segment: Segment) -> str:
     """Return which writes of its message a segment carries, such as "writes 2–15", or ""."""
     if not segment.writes:
         return ""
-    first = _write_number(timeline, segment.writes[0])
-    last = _write_number(timeline, segment.writes[-1])
+    first, last = (
+        timeline.writes[segment.writes[at] - timeline.writes[0].number].in_message for at in (0, -1)
+    )
     return f"write {first}" if first == last else f"writes {first}–{last}"
-
-
-def _write_number(timeline: Timeline, number: int) -> int:
-    write = timeline.writes[number - timeline.writes[0].number]
-    return write.in_message
 
 
 def _predicate(timeline: Timeline, segment: Segment) -> str:
     if segment.reason is Reason.RETRANSMISSION:
         return f"sent again: {segment.evidence}"
-    holds = _merged(segment)
-    if not holds and segment.released_by is not None:
-        return _release(timeline, segment)
-    if not holds:
-        return _left_at_once(segment)
-    waited = ", then ".join(_waited(hold) for hold in holds)
-    return f"{waited}; {_release(timeline, segment)}"
-
-
-def _merged(segment: Segment) -> list[Hold]:
     merged: dict[Reason, Hold] = {}
     for hold in segment.holds:
-        before = merged.get(hold.reason)
-        start = before.start_ns if before else hold.start_ns
-        merged[hold.reason] = replace(hold, start_ns=start)
-    return list(merged.values())
+        start_ns = merged.get(hold.reason, hold).start_ns
+        merged[hold.reason] = replace(hold, start_ns=start_ns)
+    if not merged and segment.released_by is None:
+        return _left_at_once(segment)
+    waited = ", then ".join(map(_waited, merged.values()))
+    return f"{waited}; " * bool(merged) + _release(timeline, segment)
 
 
 def _waited(hold: Hold) -> str:
@@ -310,19 +300,14 @@ def _ack(timeline: Timeline, ack: Ack) -> str:
     carrier = f", which came with {count_bytes(ack.payload_bytes)} of data" * bool(
         ack.payload_bytes
     )
-    if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
-        return f"the peer's delayed ACK ({ms(ack.delay_ms)} late{carrier}{_slow(timeline, ack)})"
     if ack.reason is Reason.UNKNOWN:
         return f"the peer's ACK{carrier} (why it came late is unknown; missing: {ack.missing})"
-    return f"the peer's ACK{carrier}{_slow(timeline, ack)}"
-
-
-def _slow(timeline: Timeline, ack: Ack) -> str:
-    if ack.sent_ns is None or timeline.rtt_ms is None:
-        return ""
-    travel_ms = (ack.time_ns - ack.sent_ns) / 1e6
-    slow = travel_ms > 2 * timeline.rtt_ms and travel_ms > LONG_MS
-    return f", and {ms(travel_ms)} on its way" if slow else ""
+    travel_ms = 0.0 if ack.sent_ns is None else (ack.time_ns - ack.sent_ns) / 1e6
+    slow = timeline.rtt_ms is not None and travel_ms > max(2 * timeline.rtt_ms, LONG_MS)
+    carrier += f", and {ms(travel_ms)} on its way" * slow
+    if ack.reason is Reason.ACK_DELAYED_BY_PEER and ack.delay_ms is not None:
+        return f"the peer's delayed ACK ({ms(ack.delay_ms)} late{carrier})"
+    return f"the peer's ACK{carrier}"
 
 
 def waiting(timeline: Timeline) -> list[str]:

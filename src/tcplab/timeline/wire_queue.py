@@ -25,16 +25,21 @@ _EVENLY: Final = 0.25  # limit for half the rates' interquartile range, as a sha
 _SHORTEST_GAP_NS: Final = 50_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Passage:
-    number: int  # index in the segments
     left_ns: int
     arrived_ns: int
     wire_bits: int
+    waited_ns: int = 0  # time in excess of the fastest passage
 
     @property
     def transit_ns(self) -> int:
         return self.arrived_ns - self.left_ns
+
+    @property
+    def free_ns(self) -> int:
+        """The time at which the link began to send the segment."""
+        return self.left_ns + self.waited_ns
 
 
 def wire_queue(evidence: Evidence, segments: Sequence[Segment]) -> list[Hold]:
@@ -43,33 +48,22 @@ def wire_queue(evidence: Evidence, segments: Sequence[Segment]) -> list[Hold]:
     This needs a capture at the peer. Time in excess of the fastest passage counts as queueing. The
     rate is the cause if arrivals are one transmission time apart, or agree with the known rate.
     """
-    passages = _passages(evidence, segments)
+    sizes = {packet.packet: packet.wire_bytes for packet in evidence.out}
+    arrived = [segment for segment in segments if segment.arrived_ns is not None]
+    passages = [
+        _Passage(one.time_ns, one.arrived_ns, 8 * (sizes[one.packet] + ETHERNET_FRAMING_BYTES))
+        for one in arrived
+        if one.arrived_ns is not None
+    ]
     if len(passages) < 2:
         return []
     rate = _rate_bits_per_ns(evidence, passages)
     fastest = min(passage.transit_ns - _sending_ns(passage, rate) for passage in passages)
-    waited = {
-        passage.number: passage.transit_ns - _sending_ns(passage, rate) - fastest
-        for passage in passages
-    }
-    for i, waited_ns in waited.items():
-        segments[i].queued_ms = waited_ns / 1e6
-    queued = [passage for passage in passages if waited[passage.number] >= QUEUED_NS]
-    return _stretches(evidence, queued, waited, rate)
-
-
-def _passages(evidence: Evidence, segments: Sequence[Segment]) -> list[_Passage]:
-    sizes = {packet.packet: packet.wire_bytes for packet in evidence.out}
-    return [
-        _Passage(
-            i,
-            segment.time_ns,
-            segment.arrived_ns,
-            8 * (sizes[segment.packet] + ETHERNET_FRAMING_BYTES),
-        )
-        for i, segment in enumerate(segments)
-        if segment.arrived_ns is not None
-    ]
+    for segment, passage in zip(arrived, passages, strict=True):
+        passage.waited_ns = passage.transit_ns - _sending_ns(passage, rate) - fastest
+        segment.queued_ms = passage.waited_ns / 1e6
+    queued = [passage for passage in passages if passage.waited_ns >= QUEUED_NS]
+    return _stretches(evidence, queued, rate)
 
 
 def _sending_ns(passage: _Passage, rate: float | None) -> int:
@@ -98,9 +92,7 @@ def _rate_bits_per_ns(evidence: Evidence, passages: Sequence[_Passage]) -> float
     return middle if high - low <= 2 * _EVENLY * middle else None
 
 
-def _stretches(
-    evidence: Evidence, queued: Sequence[_Passage], waited: dict[int, int], rate: float | None
-) -> list[Hold]:
+def _stretches(evidence: Evidence, queued: Sequence[_Passage], rate: float | None) -> list[Hold]:
     """Merge overlapping waits into holds, without short holds that the rate does not explain."""
     merged: list[list[_Passage]] = []
     end = 0
@@ -108,8 +100,8 @@ def _stretches(
         if not merged or passage.left_ns > end:
             merged.append([])
         merged[-1].append(passage)
-        end = max(end, passage.left_ns + waited[passage.number])
-    holds = [_hold(evidence, group, waited, rate) for group in merged]
+        end = max(end, passage.free_ns)
+    holds = [_hold(evidence, group, rate) for group in merged]
     return [
         hold
         for hold in holds
@@ -117,17 +109,15 @@ def _stretches(
     ]
 
 
-def _hold(
-    evidence: Evidence, group: Sequence[_Passage], waited: dict[int, int], rate: float | None
-) -> Hold:
-    end = max(passage.left_ns + waited[passage.number] for passage in group)
-    longest = max(waited[passage.number] for passage in group) / 1e6
+def _hold(evidence: Evidence, group: Sequence[_Passage], rate: float | None) -> Hold:
+    end = max(passage.free_ns for passage in group)
+    longest = max(passage.waited_ns for passage in group) / 1e6
     count = f"{len(group)} segments" if len(group) > 1 else "a segment"
     size = sum(passage.wire_bits // 8 for passage in group)
     given = evidence.exchange.rate_mbit
     text = f"{count} took up to {longest:.1f} ms longer than the fastest"
     reason, missing = Reason.RATE_LIMITED, ""
-    if rate is None or not _fits(group, waited, rate):
+    if rate is None or not _fits(group, rate):
         reason = Reason.UNKNOWN
         missing = "the rate of the link (rate_mbit): the arrivals are not one transmission apart"
         if given is not None and not math.isfinite(given):
@@ -138,12 +128,12 @@ def _hold(
     return Hold(group[0].left_ns, end, reason, text, missing, size, where="wire")
 
 
-def _fits(group: Sequence[_Passage], waited: dict[int, int], rate: float) -> bool:
+def _fits(group: Sequence[_Passage], rate: float) -> bool:
     # Shorter waits are not in the group, so the first segment may have met a short queue.
-    free_at = group[0].left_ns + min(waited[group[0].number], 2 * QUEUED_NS)
+    free_at = group[0].left_ns + min(group[0].waited_ns, 2 * QUEUED_NS)
     for passage in group:
         free_at = max(free_at, passage.left_ns) + _sending_ns(passage, rate)
     last = group[-1]
-    took = last.left_ns + waited[last.number] + _sending_ns(last, rate)
+    took = last.free_ns + _sending_ns(last, rate)
     span = max(took - group[0].left_ns, 1)
     return abs(took - free_at) <= max(0.2 * span, 2 * QUEUED_NS)
