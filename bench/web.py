@@ -9,6 +9,7 @@ reach nothing else. The browser's own clock gives the time.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import shutil
 import sys
@@ -28,7 +29,7 @@ LESSONS: Final = ("small-writes", "cork", "segments")
 PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{0}</title>
 <meta name="viewport" content="width=device-width">
 <link rel="stylesheet" href="run-it-here.css"><main><h1>{0}</h1><h2>Try it</h2>
-<div class="run-it-here" data-page="{0}"></div></main>
+<div class="run-it-here{2}" data-{1}="{0}"></div></main>
 <script type="module" src="run-it-here.mjs"></script></html>"""
 FIRST_RESULT: Final = """() => new Promise((resolve) => {
     const box = document.querySelector(".run-it-here");
@@ -51,12 +52,18 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @contextmanager
 def served() -> Iterator[str]:
-    """Serve a page for each lesson with the box; yield their address."""
+    """Serve the first page, SLUG.html with a form, c-SLUG.html with a program; yield the URL."""
     with TemporaryDirectory(prefix="tcplab-web-") as folder:
         for file in BUILT.iterdir():
             Path(folder, file.name).symlink_to(file)
-        for slug in LESSONS:
-            Path(folder, f"{slug}.html").write_text(PAGE.format(slug))
+        programs = json.loads((BUILT / "lessons.json").read_text())
+        boxes = [("index", "question", " first-page")]
+        boxes += [(slug, "page", "") for slug in LESSONS] + [
+            (slug, "program", "") for slug in programs
+        ]
+        for name, kind, more in boxes:
+            prefix = "c-" if kind == "program" else ""
+            Path(folder, f"{prefix}{name}.html").write_text(PAGE.format(name, kind, more))
         handler = functools.partial(_Quiet, directory=folder)
         with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()

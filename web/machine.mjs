@@ -1,6 +1,4 @@
-// The machine in the page. It restores a saved state of Linux in the emulator v86, since booting would take half a minute.
-//
-// Requests and answers are text on the guest's serial port, whose other end is web/init.
+// The machine in the page, whose serial port talks with web/init. It restores a saved state of Linux in the emulator v86, since booting would take half a minute.
 
 import { BYTES } from "./bytes.mjs"; // of each file, written by web/build
 import { hardware } from "./hardware.mjs";
@@ -72,9 +70,13 @@ async function import_v86(base, clock) {
   }
 }
 
-export async function start(base, progress) {
+// The serial port's buffer is small, so the guest answers each line of a request before the next is sent.
+const LINE = 1000;
+const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+
+export async function start(base, progress, fetched = load) {
   const clock = guest_clock();
-  const [V86, files] = await Promise.all([import_v86(base, clock), load(base, progress)]);
+  const [V86, files] = await Promise.all([import_v86(base, clock), fetched(base, progress)]);
   const wasm = await WebAssembly.compile(files.wasm);
   const emulator = new V86({
     wasm_fn: async (imports) => (await WebAssembly.instantiate(wasm, clock.imports(imports))).exports,
@@ -84,27 +86,35 @@ export async function start(base, progress) {
   });
   let text = "";
   let waiting = null; // the request whose answer is expected
+  let number = 0;
+  const send_line = () => emulator.serial0_send(`${waiting.lines.shift() ?? ""}\n`);
   emulator.add_listener("serial0-output-byte", (byte) => {
     text += String.fromCharCode(byte);
-    if (byte !== 10 || !/\nEND\r?\n$/.test(text.slice(-6))) return;
-    const answer = text.replaceAll("\r", "");
+    if (byte !== 10) return;
+    if (/(^|\n)\+\r?\n$/.test(text.slice(-4))) {
+      text = "";
+      send_line();
+    }
+    if (!/(^|\n)END\r?\n$/.test(text.slice(-6))) return;
+    const answer = text.replaceAll("\r", "").split(`BEGIN ${waiting.number}\n`)[1];
     text = "";
-    // The guest also answers an earlier request that reached its limit.
-    if (!answer.includes(`BEGIN ${waiting.request}\n`)) return;
-    waiting.resolve(answer);
+    if (answer === undefined) return; // the guest also answers an earlier request that reached its limit
+    waiting.resolve(answer.slice(0, -"END\n".length));
     emulator.stop(); // an idle guest would use a processor, since its clock does not wait
   });
   await new Promise((resolve) => emulator.add_listener("emulator-loaded", resolve));
   clock.begin(emulator);
   return {
-    // Run one measurement and return the guest's text.
-    async run(request, limit_ms = 60_000) {
+    // Let the guest run a script, and return what the script prints.
+    async run(script, limit_ms = 60_000) {
       emulator.run();
-      emulator.serial0_send(`${request}\n`);
       return new Promise((resolve, reject) => {
-        waiting = { request, resolve };
+        const encoded = base64(`# ${++number}\n${script}\n`);
+        waiting = { number, resolve, lines: encoded.match(new RegExp(`.{1,${LINE}}`, "g")) };
+        const mine = waiting;
+        send_line();
         setTimeout(() => {
-          if (waiting.resolve === resolve) emulator.stop();
+          if (waiting === mine) emulator.stop();
           reject(new Error(`no answer from the guest within ${limit_ms / 1000} s`));
         }, limit_ms);
       });

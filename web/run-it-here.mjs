@@ -1,10 +1,14 @@
-// The box "Run it here" has a form, and shows the packets that a Linux in this page sends.
-import { element, sizes, time } from "./elements.mjs";
-import { start } from "./machine.mjs";
-import { analyse, share } from "./segments.mjs";
+// The box "Run it here" has a form, and shows the segments of a message that a Linux in this page sends.
+import { editor } from "./editor.mjs";
+import { count, element, sizes, time } from "./elements.mjs";
+import { question } from "./first-page.mjs";
+import { script, sections } from "./guest.mjs";
+import * as link_state from "./link-state.mjs";
+import { analyse, share } from "./messages.mjs";
+import { computer, download, notice, running } from "./running.mjs";
+import { strips } from "./strips.mjs";
 import { PROCESSOR_MS, timeline } from "./timeline.mjs";
 
-const BASE = new URL("./", import.meta.url);
 const MESSAGES = 8;
 // The guest must answer within a minute, even on a phone.
 const MAX_BYTES = 100_000;
@@ -12,6 +16,10 @@ const RTTS = [
   [0.2, "0.2 ms"],
   [50, "50 ms"],
   [100, "100 ms"],
+];
+const ACKS = [
+  ["on", "delayed, as usual"],
+  ["always", "at once"],
 ];
 const MODES = {
   default: "default (Nagle’s algorithm)",
@@ -26,8 +34,6 @@ const PAGES = {
   cork: { modes: ["default", "cork", "msg_more", "writev"], writes: 15, bytes: 2 },
   segments: { modes: ["default", "no_delay"], writes: 1, bytes: 4000, mtu: [1500, 1400, 576] },
 };
-
-let machine = null; // a promise; all boxes of a page share it
 
 function select(name, choices) {
   const options = choices.map(([value, label]) => element("option", { value }, label));
@@ -44,6 +50,7 @@ function form(page) {
     field("Bytes per write", number("bytes", page.bytes, 20000)),
     field("Round trip", select("rtt", RTTS)),
   ];
+  fields.push(field("The server’s ACKs", select("acks", ACKS)));
   if (page.mtu) fields.push(field("MTU", select("mtu", page.mtu.map((mtu) => [mtu, `${mtu} bytes`]))));
   return element("form", {}, ...fields, element("button", { type: "submit" }, "Run"));
 }
@@ -87,12 +94,19 @@ function table(shown) {
 }
 
 // Name the settings that the numbers below were measured with.
-function caption({ mode, writes, bytes, rtt, mtu }) {
-  const segments = mtu ? `, MTU ${mtu}` : "";
-  return element("h4", {}, `${MODES[mode]}, ${writes} × ${bytes} bytes, round trip ${rtt} ms${segments}`);
+function caption({ mode, writes, bytes, rtt, mtu, acks }) {
+  const more = (mtu ? `, MTU ${mtu}` : "") + (acks === "always" ? ", ACKs at once" : "");
+  return `${MODES[mode]}, ${writes} × ${bytes} bytes, round trip ${rtt} ms${more}`;
 }
 
-function results(run, settings, width) {
+// The shown message for a drawing beside others.
+export function message_marks(run) {
+  const { packets, writes } = window_of(run, run.shown);
+  const of = (client) => packets.filter((packet) => packet.client === client && packet.bytes).map(({ ms }) => ms - writes[0].ms);
+  return { client: of(true), server: of(false), end: packets.findLast(({ bytes }) => bytes).ms - writes[0].ms };
+}
+
+export function results(run, settings, width) {
   const shown = window_of(run, run.shown);
   const note =
     `Message ${run.shown + 1} of ${run.messages}${run.held_ms[run.shown] ? ", the one with the median wait," : ""} recorded at the client. ` +
@@ -100,67 +114,58 @@ function results(run, settings, width) {
     "segment is under way. Counts, sizes, order and timers are " +
     "those of the kernel. Its clock counts instructions, one billion per second, so a busy computer does not change the times. Only pauses " +
     `under ${PROCESSOR_MS} ms depend on this slow processor, so do not compare them with your computer’s.`;
-  return [caption(settings), summary(run), timeline(shown, Number(settings.rtt), width), element("p", { class: "note" }, note), table(shown)];
+  return [element("h4", {}, caption(settings)), summary(run), timeline(shown, Number(settings.rtt), width), element("p", { class: "note" }, note), table(shown)];
 }
 
-// Run one measurement. The tests call this, too.
-export async function measure({ mode, writes, bytes, rtt = RTTS[0][0], mtu = 1500, messages = MESSAGES }, progress = () => {}) {
-  machine ??= start(BASE, progress);
-  machine.catch(() => (machine = null));
-  const answer = await (await machine).run(`${mode} ${writes} ${bytes} ${rtt} ${mtu} ${messages}`);
-  return analyse(answer, { writes, bytes });
+const link_of = (rtt) => `set both delay_ns=${Math.round(rtt * 500_000)} rate_bps=0 queue_packets=1000;`;
+
+// Run one measurement on a machine. The tests call this, too.
+export async function measure({ mode, writes, bytes, rtt = RTTS[0][0], mtu = 1500, acks = "on", messages = MESSAGES }, linux = computer()) {
+  const size = `--writes ${writes} --write-bytes ${bytes}`;
+  const run = {
+    program: `tcp_nodelay_client --json --log log ${size}`,
+    arguments: `${messages} ${mode}`,
+    peer: `tcp_nodelay_server ${size} --quickack ${acks} 0 ${messages}`,
+    wire: link_of(rtt),
+    mtu,
+  };
+  const answer = await (await linux).run(script(run));
+  return analyse(await sections(answer), { writes, bytes });
 }
 
 function box(place) {
-  const page = PAGES[place.dataset.page];
+  const slug = place.dataset.page;
+  const page = PAGES[slug];
   const fields = form(page);
-  const status = element("p", { role: "status" });
-  const bar = element("progress", { max: 1, value: 0, hidden: "", "aria-label": "Loading" });
+  for (const [name, value] of Object.entries(link_state.read(slug))) {
+    const control = fields.elements[name];
+    if (control) control.value = value;
+    if (control && !control.value) control.selectedIndex = 0; // a mode that this page does not have
+  }
   const output = element("div", { class: "output" });
-  fields.addEventListener("submit", async (event) => {
+  const state = running(fields.querySelector("button"));
+  let before = null;
+  fields.addEventListener("submit", (event) => {
     event.preventDefault();
     const values = Object.fromEntries(new FormData(fields));
+    link_state.write(slug, values);
     if (values.writes * values.bytes > MAX_BYTES) {
       output.replaceChildren();
-      status.textContent = `A message may have at most ${MAX_BYTES.toLocaleString("en")} bytes: choose fewer writes or fewer bytes per write.`;
+      state.status.textContent = `A message may have at most ${count(MAX_BYTES)} bytes: choose fewer writes or fewer bytes per write.`;
       return;
     }
-    const button = fields.querySelector("button");
-    button.disabled = true;
-    status.textContent = machine ? "The bytes are on their way …" : "Linux is loading …";
-    const loaded = (arrived, all) => {
-      bar.hidden = arrived === all;
-      bar.value = arrived / all;
-      status.textContent = arrived === all ? "Linux is starting …" : `Linux is loading, ${(arrived / 1e6).toFixed(0)} of ${(all / 1e6).toFixed(0)} MB …`;
-    };
-    try {
-      const run = await measure(values, loaded);
-      status.textContent = "";
-      output.replaceChildren(...results(run, values, Math.min(640, output.clientWidth)));
-    } catch (error) {
-      status.textContent = `It did not work: ${error.message}. Reload the page to start again.`;
-    } finally {
-      button.disabled = false;
-      bar.hidden = true;
-    }
+    state.during(async (linux) => {
+      const run = await measure(values, linux);
+      const shown = { label: caption(values), ...message_marks(run) };
+      const width = Math.min(640, output.clientWidth);
+      const beside = before ? [element("h4", {}, "This run and the one before, on one scale"), strips([shown, before], width)] : [];
+      output.replaceChildren(...results(run, values, width), ...beside, element("p", { class: "note" }, download(run.capture, slug)));
+      before = shown;
+    });
   });
-  const link = (file, text) => element("a", { href: new URL(file, BASE) }, text);
-  place.replaceChildren(
-    element("h3", {}, "Run it here"),
-    element(
-      "p",
-      {},
-      "A real Linux, kernel 6.1 of Debian 12, runs in this page and sends the bytes between two hosts. The first run loads 15 MB (",
-      link("SOURCES.txt", "sources"),
-      ", ",
-      link("LICENSE-v86.txt", "licence of v86"),
-      ").",
-    ),
-    fields,
-    status,
-    bar,
-    output,
-  );
+  place.replaceChildren(element("h3", {}, "Run it here"), notice(), fields, ...state.parts, output);
 }
 
-for (const place of document.querySelectorAll(".run-it-here")) box(place);
+for (const place of document.querySelectorAll("[data-page]")) box(place);
+for (const place of document.querySelectorAll("[data-program]")) editor(place);
+for (const place of document.querySelectorAll(".first-page")) question(place);

@@ -17,7 +17,7 @@ const emulator = new V86({
   vga_bios: file("vgabios.bin"),
   bzimage: file("vmlinuz"),
   initrd: file("initrd.gz"),
-  cmdline: "console=ttyS0 quiet loglevel=3 tsc=reliable mitigations=off ipv6.disable=1 random.trust_cpu=on",
+  cmdline: "console=ttyS0 quiet loglevel=3 tsc=reliable mitigations=off ipv6.disable=1 random.trust_cpu=on rootfstype=ramfs",
   ...hardware,
   autostart: true,
 });

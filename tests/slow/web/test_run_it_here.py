@@ -6,6 +6,7 @@ import random
 import re
 import runpy
 import statistics
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -28,7 +29,7 @@ SHOWN = ".run-it-here dl, .run-it-here [role=status]:has-text('did not work')"
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
     """Build the box and serve its pages; yield their address."""
-    done = completed([ROOT / "web/build"])
+    done = completed([sys.executable, ROOT / "web/build"])
     if re.match("web: (apt-get|npm):|web: .*(is not installed|no mirror)", done.stderr):
         pytest.skip(done.stderr.strip())  # nothing can be downloaded, or the mirror has moved on
     assert done.returncode == 0, done.stderr
@@ -61,10 +62,10 @@ def wait_ms(facts: dict[str, str]) -> float:
     return float(facts["wait"].removesuffix(" ms"))
 
 
-def test_the_first_result_needs_no_network_and_15_mb(page: Any) -> None:
+def test_the_first_result_needs_no_network_and_16_mb(page: Any) -> None:
     """`python -m bench.web` measures the time, whose goal is 15 s. A busy machine needs longer."""
     assert first_result_s(page) < 120
-    assert sum(path.stat().st_size for path in BUILT.iterdir()) <= 15_000_000
+    assert sum(path.stat().st_size for path in BUILT.iterdir()) <= 16_000_000
 
 
 def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any) -> None:
@@ -81,26 +82,24 @@ def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any) ->
     assert width <= page.viewport_size["width"]
 
 
-def test_a_late_answer_does_not_count_for_the_next_request(page: Any, site: str) -> None:
-    page.goto(f"{site}/cork.html")
+def test_a_late_answer_does_not_count_for_the_next_request(page: Any) -> None:
     answers = page.evaluate(
         """async () => {
             const { start } = await import("./machine.mjs");
             const machine = await start(location.href, () => {});
-            const given_up = machine.run("default 15 2 100 1500 8", 1);
+            const given_up = machine.run("sleep 1; echo first", 1);
             const answers = [await given_up.catch((error) => error.message)];
-            for (const request of ["writev 4 5 0 1500 8", "writev 4 6 0 1500 8"])
-                answers.push(await machine.run(request));
-            return answers.map((answer) => answer.match(/BEGIN .*|^no answer/m)[0]);
+            for (const word of ["second", "third"]) answers.push(await machine.run(`echo ${word}`));
+            return answers;
         }"""
     )
-    assert answers == ["no answer", "BEGIN writev 4 5 0 1500 8", "BEGIN writev 4 6 0 1500 8"]
+    assert answers == ["no answer from the guest within 0.001 s", "second\n", "third\n"]
 
 
 def test_counts_that_vary_are_shown_with_their_share(page: Any) -> None:
     typical = page.evaluate(
         """async () => {
-            const { typical, share } = await import("./segments.mjs");
+            const { typical, share } = await import("./messages.mjs");
             const lists = [15, 3, 8, 6, 2, 2, 2, 2].map((length) => Array(length).fill(2));
             const { sizes, alike } = typical(lists);
             const counts = lists.map((list) => list.length);
@@ -183,7 +182,7 @@ def test_a_book_opened_as_a_file_says_that_the_box_needs_a_server(
     tool = runpy.run_path(str(ROOT / "tools/make-book"))
     (tmp_path / "lessons").mkdir()
     lesson = tmp_path / "lessons/lesson.html"
-    lesson.write_text(tool["BOX"].format("cork"))
+    lesson.write_text(tool["BOX"].format("page", "cork"))
     with browser.new_context() as context:
         opened = context.new_page()
         opened.goto(lesson.as_uri())

@@ -1,0 +1,103 @@
+// Compute what a lesson's program did, from the capture and the kernel's record of its calls. A fact is a number, a list of
+// sizes or a text. The functions mirror properties of tcplab.course.short_c.Ran; whether a program is right is not decided here.
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+const most = (values) => values.reduce((best, value) => Math.max(best, value), 0);
+
+// The sizes of the client's segments in groups, of which a new one begins when the server has sent something.
+export function bursts({ rows }) {
+  const groups = [];
+  let heard = true;
+  for (const row of rows) {
+    if (!row.client) heard = true;
+    if (!row.client || !row.bytes || row.again) continue;
+    if (heard) groups.push([]);
+    groups.at(-1).push(row.bytes);
+    heard = false;
+  }
+  return groups;
+}
+
+// The bytes in flight just after each of the client's segments.
+export function in_flight({ rows }) {
+  let [end, acknowledged] = [1, 1];
+  return rows.flatMap((row) => {
+    if (!row.client) acknowledged = Math.max(acknowledged, row.ack);
+    if (!row.client || !row.bytes) return [];
+    end = Math.max(end, row.seq + row.bytes);
+    return [end - acknowledged];
+  });
+}
+
+function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length / 2;
+  return sorted.length ? (sorted[Math.ceil(middle) - 1] + sorted[Math.floor(middle)]) / 2 : 0;
+}
+
+// The largest window in the second half of a transfer to the server, as it can only grow with the data that arrives.
+function window({ rows }) {
+  const acks = rows.filter((row) => !row.client && !row.flags.includes("SYN"));
+  return most(acks.slice(acks.length >> 1).map((row) => row.window));
+}
+
+// The bytes of older records that left between each question of the server and the record that answers it.
+function older_bytes({ rows, sent }, record_bytes = 1448) {
+  let left = 0;
+  const asked = rows.flatMap((row) => {
+    if (row.client && row.bytes) left = Math.max(left, row.seq + row.bytes - 1);
+    return !row.client && row.bytes ? [left] : [];
+  });
+  const answers = [];
+  for (let at = 0; at < sent.length; at += record_bytes) if (sent[at] === 33) answers.push(at);
+  return asked.slice(0, answers.length).map((then, index) => answers[index] - then);
+}
+
+function sack_before_repair({ rows }) {
+  const repair = rows.findIndex((row) => row.client && row.bytes && row.again);
+  if (repair < 0) return "nothing was sent again";
+  return rows.slice(0, repair).some((row) => !row.client && row.sack_blocks) ? "yes" : "no";
+}
+
+// The share of the bytes while both programs were sending, in %.
+function share({ fresh }, { fresh: others }) {
+  if (!fresh.length || !others.length) return "one of them sent nothing";
+  const [first, last] = [fresh, others].map((list) => [list[0].ns, list.at(-1).ns]).reduce(([a, b], [c, d]) => [a > c ? a : c, b < d ? b : d]);
+  const [mine, other] = [fresh, others].map((list) => sum(list.filter(({ ns }) => ns >= first && ns <= last).map(({ bytes }) => bytes)));
+  return Math.round((100 * mine) / Math.max(mine + other, 1));
+}
+
+const acknowledged = ({ rows }) => most(rows.filter((row) => !row.client && !row.udp).map((row) => row.ack)) - 1;
+const moving = /^(read|write|send|recv|splice)/;
+const moved = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && moving.test(name)).length;
+const to_socket = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && /^(write|send|splice)/.test(name)).length;
+const copied = ({ io }) => Number(/rchar: (\d+)/.exec(io ?? "")?.[1] ?? 0);
+
+const BYTES = ["Bytes sent", ({ sent }) => sent.length];
+const SIZES = ["Segments", ({ fresh }) => fresh.map(({ bytes }) => bytes)];
+const CONNECTIONS = ["Connections", ({ connections }) => connections];
+const CALLS = ["Calls that send", to_socket];
+
+// The facts of each lesson, in addition to those of all lessons.
+const FACTS = {
+  "the-lab": [CONNECTIONS, SIZES],
+  "small-writes": [SIZES],
+  cork: [SIZES, ["Groups of segments between answers of the server", (run) => bursts(run).length]],
+  "records-and-quotes": [["Times the client waited for the server", (run) => bursts(run).length - 1]],
+  buffers: [["Window scale in the SYN-ACK", ({ rows }) => rows.find((row) => !row.client && row.flags.includes("SYN"))?.wscale], ["Largest window, second half (bytes)", window], ["Bytes acknowledged", acknowledged]],
+  "send-buffer": [["Older bytes before each answer", (run) => older_bytes(run)], ["Most bytes in flight", (run) => most(in_flight(run))]],
+  "slow-start": [CONNECTIONS],
+  loss: [["A SACK reported the gap before the repair", sack_before_repair], SIZES],
+  queues: [["Median of the bytes in flight", (run) => median(in_flight(run))], ["Segments that left with nothing else in flight", (run) => in_flight(run).filter((bytes) => bytes <= 1448).length]],
+  sharing: [["Share of the bytes while both sent (%)", (run, beside) => (beside ? share(run, beside) : "")]],
+  pipes: [["Bytes that read() copied into the program", copied]],
+  sendfile: [["Calls that read, write or send", moved]],
+  segments: [["Longest packet (bytes)", ({ fresh }) => most(fresh.map(({ wire_bytes }) => wire_bytes - 14))], SIZES],
+  "path-mtu": [["Bytes acknowledged", acknowledged], ["Longest packet (bytes)", ({ fresh }) => most(fresh.map(({ wire_bytes }) => wire_bytes - 14))]],
+  "tcp-vs-udp": [["Trips through the kernel", ({ fresh }) => fresh.length], ["Longest trip (bytes)", ({ fresh }) => most(fresh.map(({ bytes }) => bytes))]],
+};
+
+// Return a run's facts as [label, value].
+export function facts(slug, run, beside) {
+  return [BYTES, CALLS, ...FACTS[slug]].map(([label, value]) => [label, value(run, beside) ?? "–"]);
+}
