@@ -56,7 +56,7 @@ def served() -> Iterator[str]:
     with TemporaryDirectory(prefix="tcplab-web-") as folder:
         for file in BUILT.iterdir():
             Path(folder, file.name).symlink_to(file)
-        programs = json.loads((BUILT / "lessons.json").read_text())
+        programs = json.loads((BUILT / "recorded.json").read_text())
         boxes = [("index", "question", " first-page")]
         boxes += [(slug, "page", "") for slug in LESSONS] + [
             (slug, "program", "") for slug in programs
@@ -90,7 +90,7 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    if not (BUILT / "made-from").is_file():
+    if not (BUILT / "recorded.json").is_file():
         sys.exit("bench: build/web is missing; run make web")
     for file in sorted(BUILT.iterdir()):
         print(f"{file.stat().st_size:>10,} bytes  {file.name}")

@@ -1,4 +1,4 @@
-// The box with a lesson's C program, which the reader changes, and what it did beside the original and a right solution.
+// The box with a lesson's C program, which the reader changes, and what it did next to the original and a right solution.
 import { count, element, sizes } from "./elements.mjs";
 import * as link_state from "./link-state.mjs";
 import { run_program } from "./programs.mjs";

@@ -4,22 +4,20 @@
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const most = (values) => values.reduce((best, value) => Math.max(best, value), 0);
 
-// The sizes of the client's segments in groups, of which a new one begins when the server has sent something.
-export function bursts({ rows }) {
-  const groups = [];
-  let heard = true;
-  for (const row of rows) {
-    if (!row.client) heard = true;
-    if (!row.client || !row.bytes || row.again) continue;
-    if (heard) groups.push([]);
-    groups.at(-1).push(row.bytes);
-    heard = false;
+// The number of groups of the client's segments that other segments separate.
+function groups({ rows }) {
+  let [count, heard] = [0, true];
+  for (const { client, bytes, again } of rows) {
+    if (client && bytes && !again) {
+      count += heard;
+      heard = false;
+    } else heard ||= !client;
   }
-  return groups;
+  return count;
 }
 
 // The bytes in flight just after each of the client's segments.
-export function in_flight({ rows }) {
+function in_flight({ rows }) {
   let [end, acknowledged] = [1, 1];
   return rows.flatMap((row) => {
     if (!row.client) acknowledged = Math.max(acknowledged, row.ack);
@@ -59,37 +57,48 @@ function sack_before_repair({ rows }) {
   return rows.slice(0, repair).some((row) => !row.client && row.sack_blocks) ? "yes" : "no";
 }
 
-// The share of the bytes while both programs were sending, in %.
-function share({ fresh }, { fresh: others }) {
-  if (!fresh.length || !others.length) return "one of them sent nothing";
-  const [first, last] = [fresh, others].map((list) => [list[0].ns, list.at(-1).ns]).reduce(([a, b], [c, d]) => [a > c ? a : c, b < d ? b : d]);
-  const [mine, other] = [fresh, others].map((list) => sum(list.filter(({ ns }) => ns >= first && ns <= last).map(({ bytes }) => bytes)));
+// The share of the bytes that the server acknowledged while both programs were sending, in %.
+function share(run, rival) {
+  const both = [run, rival];
+  if (both.some(({ fresh }) => !fresh.length)) return "one of them sent nothing";
+  const from = both.map(({ fresh }) => fresh[0].ns).reduce((a, b) => (a > b ? a : b));
+  const to = both.map(({ fresh }) => fresh.at(-1).ns).reduce((a, b) => (a < b ? a : b));
+  const acked = (rows, ns) => most([1, ...rows.filter((row) => !row.client && row.ns <= ns).map(({ ack }) => ack)]);
+  const [mine, other] = both.map(({ rows, connections }) =>
+    sum([...Array(connections).keys()].map((number) => rows.filter(({ connection }) => connection === number)).map((own) => acked(own, to) - acked(own, from))),
+  );
   return Math.round((100 * mine) / Math.max(mine + other, 1));
 }
 
-const acknowledged = ({ rows }) => most(rows.filter((row) => !row.client && !row.udp).map((row) => row.ack)) - 1;
+// The FIN counts like a byte.
+function acknowledged({ rows }) {
+  const acked = most(rows.filter((row) => !row.client && !row.udp).map((row) => row.ack));
+  return acked - 1 - rows.some((row) => row.client && row.flags.includes("FIN") && acked > row.seq + row.bytes);
+}
+
 const moving = /^(read|write|send|recv|splice)/;
 const moved = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && moving.test(name)).length;
-const to_socket = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && /^(write|send|splice)/.test(name)).length;
+const sending = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && /^(write|send|splice)/.test(name));
+const pauses = (run, least_ms) => sending(run).filter((call, index, all) => index && call.ms - all[index - 1].ms >= least_ms).length;
 const copied = ({ io }) => Number(/rchar: (\d+)/.exec(io ?? "")?.[1] ?? 0);
 
 const BYTES = ["Bytes sent", ({ sent }) => sent.length];
 const SIZES = ["Segments", ({ fresh }) => fresh.map(({ bytes }) => bytes)];
 const CONNECTIONS = ["Connections", ({ connections }) => connections];
-const CALLS = ["Calls that send", to_socket];
+const CALLS = ["Calls that send", (run) => sending(run).length];
 
 // The facts of each lesson, in addition to those of all lessons.
 const FACTS = {
   "the-lab": [CONNECTIONS, SIZES],
   "small-writes": [SIZES],
-  cork: [SIZES, ["Groups of segments between answers of the server", (run) => bursts(run).length]],
-  "records-and-quotes": [["Times the client waited for the server", (run) => bursts(run).length - 1]],
+  cork: [SIZES, ["Groups of segments between answers of the server", groups]],
+  "records-and-quotes": [["Pauses of 30 ms or more between calls that send", (run) => pauses(run, 30)]],
   buffers: [["Window scale in the SYN-ACK", ({ rows }) => rows.find((row) => !row.client && row.flags.includes("SYN"))?.wscale], ["Largest window, second half (bytes)", window], ["Bytes acknowledged", acknowledged]],
   "send-buffer": [["Older bytes before each answer", (run) => older_bytes(run)], ["Most bytes in flight", (run) => most(in_flight(run))]],
   "slow-start": [CONNECTIONS],
   loss: [["A SACK reported the gap before the repair", sack_before_repair], SIZES],
   queues: [["Median of the bytes in flight", (run) => median(in_flight(run))], ["Segments that left with nothing else in flight", (run) => in_flight(run).filter((bytes) => bytes <= 1448).length]],
-  sharing: [["Share of the bytes while both sent (%)", (run, beside) => (beside ? share(run, beside) : "")]],
+  sharing: [["Share of the bytes acknowledged while both sent (%)", (run, rival) => (rival ? share(run, rival) : "")]],
   pipes: [["Bytes that read() copied into the program", copied]],
   sendfile: [["Calls that read, write or send", moved]],
   segments: [["Longest packet (bytes)", ({ fresh }) => most(fresh.map(({ wire_bytes }) => wire_bytes - 14))], SIZES],
@@ -98,6 +107,6 @@ const FACTS = {
 };
 
 // Return a run's facts as [label, value].
-export function facts(slug, run, beside) {
-  return [BYTES, CALLS, ...FACTS[slug]].map(([label, value]) => [label, value(run, beside) ?? "–"]);
+export function facts(slug, run, rival) {
+  return [BYTES, CALLS, ...FACTS[slug]].map(([label, value]) => [label, value(run, rival) ?? "–"]);
 }

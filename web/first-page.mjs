@@ -1,4 +1,4 @@
-// The first page asks the question of the lesson small-writes, takes a guess, measures, and shows the answer beside the guess.
+// The first page asks the question of the lesson small-writes, takes a guess, measures, and shows the answer next to the guess.
 import { element, time } from "./elements.mjs";
 import { running, notice } from "./running.mjs";
 import { strips } from "./strips.mjs";
@@ -16,7 +16,7 @@ function answer(guess_ms, run, once, { message_marks, results }, width) {
     element(
       "p",
       {},
-      `Neither the network nor the processor is that slow: sent with one call, the same 30 bytes took ${time(joined.end)}. What a guess usually forgets are two rules. `,
+      `Neither the network nor the processor is that slow. When one call sent the same 30 bytes, the answer came after ${time(joined.end)}. A guess usually forgets two rules. `,
       "The sender’s kernel (Nagle’s algorithm) sends a small segment at once only if no other one is unacknowledged, so the last 28 bytes wait for an ACK. ",
       "The receiver’s kernel delays that ACK by 40 ms, in the hope that a reply can carry it. Each rule saves segments. Together they wait for each other.",
     ),

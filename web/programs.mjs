@@ -20,8 +20,8 @@ export function understood(slug, answer) {
   const capture = answer["packets.client"];
   const run = { ...parse(capture), capture, problem, output: answer.output ?? "", status: Number(answer.status), calls: calls_of(answer.calls), io: answer.io, peer: answer.peer ?? "" };
   if (!run.rows.length) return { problem: problem || run.output || `the program ended with status ${run.status} and sent nothing` };
-  const beside = answer["packets.client2"] && parse(answer["packets.client2"]);
-  return { ...run, facts: facts(slug, run, beside), marks: marks(run) };
+  const rival = answer["packets.client2"] && parse(answer["packets.client2"]);
+  return { ...run, facts: facts(slug, run, rival), marks: marks(run) };
 }
 
 export async function run_program(machine, slug, lesson, source, limit_ms) {

@@ -99,7 +99,7 @@ function caption({ mode, writes, bytes, rtt, mtu, acks }) {
   return `${MODES[mode]}, ${writes} × ${bytes} bytes, round trip ${rtt} ms${more}`;
 }
 
-// The shown message for a drawing beside others.
+// The shown message for a drawing next to others.
 export function message_marks(run) {
   const { packets, writes } = window_of(run, run.shown);
   const of = (client) => packets.filter((packet) => packet.client === client && packet.bytes).map(({ ms }) => ms - writes[0].ms);
@@ -158,8 +158,8 @@ function box(place) {
       const run = await measure(values, linux);
       const shown = { label: caption(values), ...message_marks(run) };
       const width = Math.min(640, output.clientWidth);
-      const beside = before ? [element("h4", {}, "This run and the one before, on one scale"), strips([shown, before], width)] : [];
-      output.replaceChildren(...results(run, values, width), ...beside, element("p", { class: "note" }, download(run.capture, slug)));
+      const compared = before ? [element("h4", {}, "This run and the one before, on one scale"), strips([shown, before], width)] : [];
+      output.replaceChildren(...results(run, values, width), ...compared, element("p", { class: "note" }, download(run.capture, slug)));
       before = shown;
     });
   });

@@ -1,83 +1,146 @@
-"""Test the box with a program: the page shows the facts that Python finds in its capture."""
+"""Test the lessons' programs in the page: its facts are those that Python and the lab find."""
 
 from __future__ import annotations
 
-import base64
+import json
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.web import opened
+from bench.web import BUILT, opened
 from tests.slow.web.test_run_it_here import site
-from tests.support.short_c import Change, few, write
+from tests.support.paths import ROOT
 
 from tcplab import segments
-from tcplab.course.short_c import Ran
+from tcplab.course import short_c
+from tcplab.course.short_c.exported import exported
+from tcplab.lab import Lab
 
 __all__ = ["site"]
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
-RUN = """async ([slug, source]) => {
-    const { computer } = await import("./running.mjs");
-    const { run_program } = await import("./programs.mjs");
-    const lessons = await (await fetch("lessons.json")).json();
-    const run = await run_program(await computer(), slug, lessons[slug], source, 300_000);
-    if (!run.facts) return { problem: run.problem };
-    const text = Array.from(run.capture, (byte) => String.fromCharCode(byte)).join("");
-    return { facts: Object.fromEntries(run.facts), output: run.output, capture: btoa(text) };
-}"""
+SLUGS = sorted(short_c.CASES)
 
 
-def acknowledged(ran: Ran) -> int:
-    return int(max(ran.segments.acks("server")["ack"], default=1)) - 1
+def groups(ran: short_c.Ran) -> int:
+    """Return how many groups of the client's segments other segments separate."""
+    times = ran.segments.data("client", retransmissions=False)["time_ns"]
+    heard = ran.segments[ran.segments.from_server]["time_ns"].searchsorted(times)
+    return len(set(heard.tolist()))
 
 
-def second_half(ran: Ran) -> int:
+def second_half(ran: short_c.Ran) -> int:
     sent = ran.segments.sent_by("server")
     acks = sent[~sent.is_syn]
     return int(acks["window"][len(acks) // 2 :].max())
 
 
-#: What Python finds under each label of the page.
-FOUND: dict[str, Callable[[Ran], Any]] = {
+def longest_packet(ran: short_c.Ran) -> int:
+    return int(ran.segments.data("client")["wire_bytes"].max()) - 14
+
+
+def scale(ran: short_c.Ran) -> int:
+    return int(ran.segments[ran.segments.is_syn & ran.segments.from_server]["wscale"][0])
+
+
+#: What Python finds under the labels of the page that a capture can show.
+FOUND: dict[str, Callable[[short_c.Ran], Any]] = {
     "Bytes sent": lambda ran: sum(ran.sizes),
     "Segments": lambda ran: ran.sizes,
     "Connections": lambda ran: len(ran.segments.connections),
-    "Groups of segments between answers of the server": lambda ran: len(ran.bursts),
-    "Times the client waited for the server": lambda ran: len(ran.bursts) - 1,
-    "Window scale in the SYN-ACK": lambda ran: int(
-        ran.segments[ran.segments.is_syn & ran.segments.from_server]["wscale"][0]
-    ),
+    "Groups of segments between answers of the server": groups,
+    "Window scale in the SYN-ACK": scale,
     "Largest window, second half (bytes)": second_half,
-    "Bytes acknowledged": acknowledged,
+    "Bytes acknowledged": lambda ran: ran.acknowledged,
     "Most bytes in flight": lambda ran: max(ran.in_flight),
     "Median of the bytes in flight": lambda ran: statistics.median(ran.in_flight),
     "Trips through the kernel": lambda ran: len(ran.sizes),
     "Longest trip (bytes)": lambda ran: max(ran.sizes),
-    "Longest packet (bytes)": lambda ran: max(ran.sizes) + 52,
+    "Longest packet (bytes)": longest_packet,
+}
+#: The facts of the unchanged programs that no timing changes, so the lab finds the same ones.
+SAME_IN_THE_LAB = {
+    "Bytes sent": set(SLUGS) - {"sharing", "sendfile"},
+    "Connections": {"the-lab", "slow-start"},
+    "Segments": {"the-lab", "cork"},
+    "Window scale in the SYN-ACK": {"buffers"},
+    "Bytes acknowledged": {"buffers", "path-mtu"},
+    "Longest packet (bytes)": {"segments", "path-mtu"},
+    "Trips through the kernel": {"tcp-vs-udp"},
+    "Longest trip (bytes)": {"tcp-vs-udp"},
 }
 
 
-@pytest.fixture(scope="module")
-def page(browser: Any, site: str) -> Any:
-    with opened(browser, site) as page:
-        page.goto(f"{site}/c-small-writes.html")
-        yield page
+def shown(slug: str, kind: str) -> dict[str, Any]:
+    recorded = json.loads((BUILT / "recorded.json").read_text())
+    assert slug in recorded, f"the book has no box for {slug}"
+    return dict(recorded[slug][kind]["facts"])
 
 
-@pytest.mark.parametrize("change", few(), ids=str)
-def test_the_facts_equal_those_that_python_finds(page: Any, change: Change, tmp_path: Path) -> None:
-    source = write(change, tmp_path).read_text()
-    answer = page.evaluate(RUN, [change.slug, source])
-    assert "facts" in answer, answer
-    capture = tmp_path / "run.pcapng"
-    capture.write_bytes(base64.b64decode(answer["capture"]))
-    ran = Ran((), answer["output"], segments.from_file(capture), b"")
-    shown = {label: value for label, value in answer["facts"].items() if label in FOUND}
-    assert len(shown) >= 1
-    assert shown == {label: FOUND[label](ran) for label in shown}
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("kind", ["original", "solution"])
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_facts_equal_those_that_python_finds_in_the_capture(slug: str, kind: str) -> None:
+    capture = ROOT / f"build/web-captures/{slug}-{kind}.pcapng"
+    ran = short_c.Ran((), "", segments.from_file(capture), b"")
+    facts = {label: value for label, value in shown(slug, kind).items() if label in FOUND}
+    assert facts == {label: FOUND[label](ran) for label in facts}
+    assert facts["Bytes sent"] > 0
+
+
+@pytest.mark.needs_lab
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("slug", sorted(SAME_IN_THE_LAB["Bytes sent"]))
+def test_counts_of_the_original_equal_those_of_the_lab(slug: str) -> None:
+    case, given = short_c.CASES[slug], exported()[slug]
+    with Lab(**case.link) as lab:
+        lab.link.update("client->server", **case.narrow)
+        if case.script:
+            lab.link.script("client->server", case.script)
+        ran = short_c.run(
+            lab,
+            slug,
+            *given["arguments"].replace("FILE", "").split(),
+            source=short_c.sources.original(slug),
+            file_mb=int(given["file"] or 0) / 1e6,
+            stdin=case.stdin,
+        )
+    labels = [label for label, slugs in SAME_IN_THE_LAB.items() if slug in slugs]
+    facts = shown(slug, "original")
+    assert {label: facts[label] for label in labels} == {
+        label: FOUND[label](ran) for label in labels
+    }
+
+
+def test_a_right_solution_shows_what_the_original_does_not() -> None:
+    changed = {slug: [shown(slug, kind) for kind in ("original", "solution")] for slug in SLUGS}
+    assert all(original != solution for original, solution in changed.values())
+    assert changed["small-writes"][1]["Segments"] == 10 * [30]
+    assert changed["the-lab"][1]["Segments"] == 2 * [5]
+    assert changed["slow-start"][1]["Connections"] == 1
+    assert changed["loss"][0]["A SACK reported the gap before the repair"] == "no"
+    assert changed["loss"][1]["A SACK reported the gap before the repair"] == "yes"
+    assert changed["segments"][1]["Longest packet (bytes)"] == 1420
+    assert changed["path-mtu"][1]["Bytes acknowledged"] == 2100
+    assert changed["tcp-vs-udp"][1]["Trips through the kernel"] <= 45
+    shares = [
+        facts["Share of the bytes acknowledged while both sent (%)"] for facts in changed["sharing"]
+    ]
+    assert shares[0] < 60 <= shares[1]
+    copied = [facts["Bytes that read() copied into the program"] for facts in changed["pipes"]]
+    assert copied[0] > 3_000_000 > 30_000 > copied[1]
+
+
+def test_a_program_runs_in_the_page_beside_the_original(browser: Any, site: str) -> None:
+    with opened(browser, site, viewport={"width": 390, "height": 844}) as page:
+        page.goto(f"{site}/c-the-lab.html")
+        page.get_by_role("button", name="Compile and run").click()
+        page.wait_for_selector(".run-it-here .strips", timeout=120_000)
+        rows = page.locator(".run-it-here .wide tr").all_inner_texts()
+        assert "\tyours\tthe original\ta right solution" in rows[0]
+        assert "Segments\t5\t5\t5 + 5" in rows
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_changed_program_stays_in_the_link_and_its_errors_have_lines(
@@ -92,8 +155,6 @@ def test_a_changed_program_stays_in_the_link_and_its_errors_have_lines(
         assert page.inner_text("pre.problem").startswith("line 2: error: 'missing' undeclared")
         page.reload()
         assert page.locator(".run-it-here textarea").input_value().startswith("int main(void)")
-        width = page.evaluate("document.documentElement.scrollWidth")
-        assert width <= 390
 
 
 def test_the_first_page_shows_the_answer_beside_the_guess(browser: Any, site: str) -> None:
@@ -102,5 +163,14 @@ def test_the_first_page_shows_the_answer_beside_the_guess(browser: Any, site: st
         page.get_by_label("Your guess in milliseconds").fill("1")
         page.get_by_role("button", name="Run").click()
         page.wait_for_selector(".first-page .strips", timeout=120_000)
+        took, joined = page.evaluate(
+            """async () => {
+                const box = await import("./run-it-here.mjs");
+                const run = async (mode) => box.message_marks(
+                    await box.measure({ mode, writes: 15, bytes: 2, rtt: 0.2 })).end;
+                return [await run("default"), await run("writev")];
+            }"""
+        )
+        assert 40 <= took <= 60
+        assert 0.2 <= joined < 1  # one round trip and some work of the processor
         assert "times your guess" in page.inner_text(".first-page .output h3")
-        assert page.inner_text(".first-page").count("your guess") >= 1

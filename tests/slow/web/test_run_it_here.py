@@ -20,8 +20,8 @@ from tests.support.paths import ROOT
 from tcplab.experiments import small_writes
 from tcplab.programs import SmallWritesMode
 
-# The guest boots once so that its state can be saved, which takes a minute.
-pytestmark = pytest.mark.timeout(600)
+# The guest is built first, and runs two programs per lesson, which takes minutes.
+pytestmark = pytest.mark.timeout(1800)
 
 SHOWN = ".run-it-here dl, .run-it-here [role=status]:has-text('did not work')"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 from typing import Any, cast
 
@@ -46,7 +45,7 @@ def _exported(slug: str, case: Case) -> dict[str, Any]:
     arguments, file_bytes = case.drawn(Random(1))[0]  # those of one run, the same in each build
     return {
         "source": original(slug).read_text(),
-        "peer": case.peer.format(*arguments) or "udpsink -p 0",
+        "peer": case.peer.split("|")[0].format(*arguments) or "udpsink -p 0",
         "arguments": " ".join([*arguments, *(["FILE"] if file_bytes and not case.stdin else [])]),
         "listens": "server" if case.listens else "",
         "wire": "".join(link.noted),
@@ -56,7 +55,3 @@ def _exported(slug: str, case: Case) -> dict[str, Any]:
         "file": str(file_bytes or ""),
         "stdin": "FILE" if case.stdin else "",
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(exported(), indent=1))
