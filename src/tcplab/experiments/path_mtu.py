@@ -108,8 +108,9 @@ def _plans(announced: int, most: int) -> Mapping[Name, _Plan]:
 
 @experiment(
     "path-mtu",
-    figure=lambda figures, result: figures.path_mtu(result),
-    finding="With {ms.most}, the transfer takes {ms.ratio} times as long as with {ms.least}",
+    figure=("dropped", "ms", "icmp"),
+    finding="In the case '{dropped.most}', {dropped.high} packets are too long and dropped,"
+    " in the case '{dropped.least}' {dropped.low}",
 )
 def measure(
     path_mtu: Annotated[int, Between(576, 1499, "bytes")] = 1200,

@@ -16,12 +16,10 @@ This package exports the functions in each module's ``__all__``.
 # ruff: noqa: F403
 
 from tcplab.figures.bottleneck import *
-from tcplab.figures.buffers import *
 from tcplab.figures.cork import *
 from tcplab.figures.curves import *
 from tcplab.figures.diagnosis import *
 from tcplab.figures.generic import *
-from tcplab.figures.mtu import *
 from tcplab.figures.picture import Picture as Picture
 from tcplab.figures.pipes import *
 from tcplab.figures.the_lab import *

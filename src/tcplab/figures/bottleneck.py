@@ -7,27 +7,20 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import Result, table
-from tcplab.experiments.bottleneck import Bloat, Contest, Flow, Race
+from tcplab.experiments.bottleneck import Bloat, Flow, Race
 from tcplab.figures import canvas, style
-from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import Style
-from tcplab.tables import digits, grouped
+from tcplab.tables import grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bottleneck", "contests"]
+__all__ = ["bottleneck"]
 
 _RATE_WINDOW_S: Final = 0.5
 #: Drops and marks are thinned to fewer than twice this number, because thousands would overlap.
 _MOST_TICKS: Final = 400
 _MARKERS: Final = 9
-_CONTROLS: Final = {
-    "cubic": Style(style.BLUE, "", "cubic"),
-    "reno": Style(style.ORANGE, "//", "reno"),
-    "bbr": Style(style.GREEN, "--", "bbr"),
-}
 
 
 @drawn
@@ -112,34 +105,3 @@ def _rates(flow: Flow) -> list[tuple[float, float]]:
             )
             before = moment
     return points or [(before.time_s, 0.0)]
-
-
-@drawn
-def contests(result: Result[Contest]) -> Picture:
-    """Draw the rate of each congestion control behind each queue, alone and against another."""
-    rows = some(result.variants)
-    rates = [
-        [rate for rate in (row.first_mbit, row.second_mbit) if rate is not None] for row in rows
-    ]
-    looks = [[_CONTROLS[name] for name in row.controls.split(", ")] for row in rows]
-    panel = Panel(
-        "Mbit/s",
-        bars=[list(zip(*parts, strict=True)) for parts in zip(looks, rates, strict=True)],
-        inside=[[f"{rate:.1f}" for rate in pair] for pair in rates],
-        words=[f"RTT {row.rtt_ms:.0f} ms" for row in rows],
-        room=1.42,
-    )
-    figure = draw_rows([row.label for row in rows], panel, characters=36, row=23)
-    return Picture(figure, _share(rows), table(result))
-
-
-def _share(contests: Sequence[Contest]) -> str:
-    """Return the most uneven shares of two flows as a sentence."""
-    pairs = [contest for contest in contests if len(contest.run.flows) > 1]
-    if not pairs:
-        return f"{contests[0].label} carries {contests[0].mbit:.1f} Mbit/s"
-    uneven = max(pairs, key=lambda contest: abs(contest.first_share - 0.5))
-    first, second = uneven.controls.split(", ")
-    less, more = sorted(uneven.run.rates_mbit)
-    winner, loser = (first, second) if uneven.first_share > 0.5 else (second, first)
-    return f"{winner} gets {digits(more / less)} times the rate of {loser} ({uneven.label})"

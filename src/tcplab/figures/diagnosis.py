@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments.diagnosis import LINE_BYTES
 from tcplab.figures import canvas, style
 from tcplab.figures.curves import in_flight
-from tcplab.figures.generic import Panel, bar, beside, draw_rows, name_rows
+from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.figures.timeline_figure import timeline
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["cause", "symptom"]
 
 _HEADER_BYTES: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
-_HERE: Final = Style(style.VERMILION, "//", "")
-_NEEDED: Final = Style(style.GREEN, "--", "")
 _TEXT: Final = Style(style.BLUE, "", "text")
-_HEADERS: Final = replace(_HERE, name="headers")
+_HEADERS: Final = Style(style.VERMILION, "//", "headers")
 _NOTHING_SENT: Final = "no data segment was recorded"
 
 
@@ -50,12 +47,11 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
 
 @drawn
 def symptom(case: Diagnosis) -> Picture:
-    """Draw the client's packets and the excessive quantity, but not the cause (see `cause`)."""
+    """Draw the client's packets, but not the cause (see `cause`)."""
     some(case.sent, _NOTHING_SENT)
-    figure, [packets, excess] = canvas.new_panels([2.2, 1], stacked=True)
+    figure, packets = canvas.new_axes()
     _draw_packets(packets, case, case.segments[_part(case)])
-    canvas.legend(figure, packets)
-    _draw_excess(excess, case)
+    canvas.legend(figure)
     quantity, taken, needed = case.excess
     unit = " ms" if quantity.endswith("(ms)") else ""
     quantity = quantity.removesuffix(" (ms)")
@@ -133,15 +129,6 @@ def _mark_gaps(axes: Axes, times: list[float], width: float) -> None:
         room = (end - begin) / width * 560
         if style.text_width_px(ms(gap), style.SMALL) < room:
             axes.text((begin + end) / 2, 4.5, ms(gap), ha="center", va="bottom")
-
-
-def _draw_excess(axes: Axes, case: Diagnosis) -> None:
-    quantity, taken, needed = case.excess
-    for y, (value, look) in enumerate(((taken, _HERE), (needed, _NEEDED))):
-        bar(axes, y, (look, value), thick=0.62)
-        beside(axes, digits(value), value, y)
-    name_rows(axes, ["here", "needed"])
-    axes.set(xlim=(0, 1.2 * max(taken, needed)), xlabel=quantity)
 
 
 # ---- the cause -----------------------------------------------------------------------------------

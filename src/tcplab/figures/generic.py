@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, cycle
+from itertools import chain, cycle, product
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.experiments import table
@@ -81,7 +82,7 @@ class Dots:
         return known
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Panel:
     """The rows of one quantity, with bars of one or more parts, dots, and labels."""
 
@@ -94,6 +95,14 @@ class Panel:
     limits: tuple[float, float] | None = None  #: limits of a logarithmic axis, or None if linear
     room: float = 1.3  #: length of a linear axis relative to the longest row
     share: float = 1.0  #: share of the figure's width, relative to the other panels
+    end: float = 0.0  #: end of a linear axis, or 0 to choose it by the longest row
+
+    @property
+    def longest(self) -> float:
+        """The end of the longest row."""
+        marks = [value for dots in self.dots for value in dots.values if value is not None]
+        bars = [sum(length for _look, length in parts) for parts in self.bars]
+        return max([*marks, *bars, *chain(*self.spread)], default=0.0)
 
     def draw(self, axes: Axes) -> None:
         """Draw the bars, dots and labels of each row, and the axis below them."""
@@ -107,7 +116,8 @@ class Panel:
             axes.set(xscale="log", xlim=self.limits, xlabel=f"{self.label} (logarithmic)")
             tick_decades(axes)
         else:
-            axes.set(xlim=(0, self.room * (max(ends.values(), default=0) or 1)), xlabel=self.label)
+            end = self.end or self.room * self.longest or 1
+            axes.set(xlim=(0, end), xlabel=self.label)
             axes.xaxis.set_major_formatter(lambda value, _at: digits(value))
         for y, text in enumerate(self.words):
             beside(axes, text, ends[y], y, mark=bool(self.dots))
@@ -125,7 +135,8 @@ def draw_rows(
     names: Sequence[str], *panels: Panel, characters: int = 26, row: float = 24
 ) -> Figure:
     """Draw named rows, each at least `row` units high, with the panels next to each other."""
-    height = max(canvas.HEIGHT, 140 + row * len(some(names)))
+    lines = max(len(textwrap.wrap(name, characters)) for name in some(names))
+    height = max(canvas.HEIGHT, 140 + max(row, 16 * lines + 6) * len(names))
     figure, every = canvas.new_panels([panel.share for panel in panels], height=height)
     for number, (axes, panel) in enumerate(zip(every, panels, strict=True)):
         panel.draw(axes)
@@ -171,6 +182,8 @@ def draw_bars(result: Tabular, *keys: str, note: str = "") -> Picture:
     panels = [
         _panel(result, key, rows, look) for key, look in zip(keys, LOOKS[: len(keys)], strict=True)
     ]
+    for unit in {_unit(key) for key in keys}:
+        _share_scale([panel for panel, key in zip(panels, keys, strict=True) if _unit(key) == unit])
     figure = draw_rows(_names(result, rows), *panels)
     if result.columns[0].format:
         figure.axes[0].set_ylabel(result.columns[0].heading)
@@ -196,6 +209,20 @@ def _panel(result: Tabular, key: str, rows: Sequence[Mapping[str, Any]], look: S
     return Panel(label, [[(look, value)] for value in values], ends, dots, words, room=1.35)
 
 
+def _unit(key: str) -> str:
+    """Return the unit at the end of a key, such as "mbit", or "s_per_gb" of "cpu_s_per_gb"."""
+    found = re.search(r"(?:[a-z]+_per_)?[a-z]+$", key)
+    return found[0] if found else key
+
+
+def _share_scale(panels: Sequence[Panel]) -> None:
+    """Give the linear panels of one unit the scale of the longest row."""
+    linear = [panel for panel in panels if not panel.limits]
+    longest = max((panel.longest for panel in linear), default=0.0)
+    for panel in linear:
+        panel.end = panel.room * longest
+
+
 @drawn
 def draw_curves(
     result: Tabular,
@@ -215,25 +242,22 @@ def draw_curves(
     figure, axes = canvas.new_axes("both")
     looks = cycle(style.CURVES)
     groups = list(dict.fromkeys(row[by] for row in rows)) if by else [None]
-    for key in keys:
-        heading = column_of(result, key).heading
-        points = [row[x] for row in rows], [row[key] for row in rows]
+    for key, group in product(keys, groups):
+        column = column_of(result, key)
+        chosen = [row for row in rows if not by or row[by] == group]
+        points = [row[x] for row in chosen], [row[key] for row in chosen]
+        look: dict[str, Any] = {"ls": "", "ms": 8, "mec": "white", "zorder": 4}
+        label: str | None = column.heading
+        if by:
+            label = f"{column_of(result, by).heading}: {group}"
         if key.startswith(("model", "formula")):
-            axes.plot(*points, "-", color="black", lw=1.3, label=heading)
-            continue
-        if column_of(result, key).is_setting:
-            axes.plot(*points, "--", color=next(looks)[0], label=heading)
-            continue
-        for group in groups:
-            colour, marker, _line = next(looks)
-            mine = [
-                at
-                for row, at in zip(rows, zip(*points, strict=True), strict=True)
-                if not by or row[by] == group
-            ]
-            name = f"{column_of(result, by).heading}: {group}" if by else heading
-            look: dict[str, Any] = {"color": colour, "ms": 8, "mec": "white", "zorder": 4}
-            axes.plot(*zip(*mine, strict=True), marker, label=name, **look)
+            label = named_once(axes, column.heading)
+            look = {"color": "black", "lw": 1.3}
+        elif column.is_setting:
+            look = {"color": next(looks)[0], "ls": "--"}
+        else:
+            look["color"], look["marker"], _line = next(looks)
+        axes.plot(*points, label=label, **look)
         if key == keys[0] and not by:
             for row, at in zip(rows, zip(*points, strict=True), strict=True):
                 place: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}

@@ -1,4 +1,4 @@
-"""Draw the figures for the pipes lesson, on rates, CPU times and the copies of a byte."""
+"""Draw the figures for the pipes lesson, on CPU times and the copies of a byte."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tcplab.experiments import Result, table
 from tcplab.experiments.pipes import Chain, Pipeline
 from tcplab.figures import canvas, style
-from tcplab.figures.generic import Dots, Panel, draw_rows
+from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import SMALL, TEXT, Line, Style
 from tcplab.models.copies import STAGES
@@ -16,10 +16,8 @@ from tcplab.models.copies import STAGES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["copy_path", "pipe_cpus", "pipe_rates"]
+__all__ = ["copy_path", "pipe_cpus"]
 
-_HERE: Final = Style(style.BLUE, "", "one machine")
-_WIRE: Final = Style(style.GREEN, "//", "1 Gbit/s link")
 _PROGRAMS: Final = (
     Style(style.BLUE, "", "first"),
     Style(style.ORANGE, "//", "second"),
@@ -34,41 +32,6 @@ _DROPPED: Final = Line(":", style.GREY, 2.2)
 _PROGRAM, _KERNEL, _HALF = 0.76, 0.2, 0.14
 
 _Point = tuple[float, float]
-
-
-# ---- the rates -----------------------------------------------------------------------------------
-
-
-@drawn
-def pipe_rates(result: Result[Chain]) -> Picture:
-    """Draw the median rate of each variant as a bar, with its range and any published rate."""
-    measured = some(_measured(result), "no variant was measured; see the notes in the table")
-    published = [chain.pipeline.published_mb_per_s for chain in measured]
-    panel = Panel(
-        "MB/s: median; line: slowest to fastest run",
-        bars=[
-            [(_WIRE if chain.pipeline.wire else _HERE, chain.median_mb_per_s or 0.0)]
-            for chain in measured
-        ],
-        spread=[(min(chain.mb_per_s), max(chain.mb_per_s)) for chain in measured],
-        dots=[Dots(published, "published, on its machines", "D", style.VERMILION)],
-        words=[
-            f"{chain.median_mb_per_s:,.0f} · {count_copies(chain.pipeline)}" for chain in measured
-        ],
-        room=1.5,
-    )
-    figure = draw_rows(_row_names(measured), panel, characters=36, row=31)
-    best = max(measured, key=lambda chain: chain.median_mb_per_s or 0).pipeline
-    return Picture(figure, f"{best.shown} is the fastest, with {count_copies(best)}", table(result))
-
-
-def _measured(result: Result[Chain]) -> list[Chain]:
-    return [chain for chain in result.variants if chain.runs]
-
-
-def _row_names(chains: Sequence[Chain]) -> list[str]:
-    names = [chain.pipeline.name for chain in chains]
-    return [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
 
 
 # ---- the CPUs ------------------------------------------------------------------------------------
@@ -103,6 +66,15 @@ def pipe_cpus(result: Result[Chain]) -> Picture:
 
 def _programs(chain: Chain) -> list[str]:
     return [command.lower() for command in chain.pipeline.commands]
+
+
+def _measured(result: Result[Chain]) -> list[Chain]:
+    return [chain for chain in result.variants if chain.runs]
+
+
+def _row_names(chains: Sequence[Chain]) -> list[str]:
+    names = [chain.pipeline.name for chain in chains]
+    return [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
 
 
 # ---- the copies ----------------------------------------------------------------------------------

@@ -101,27 +101,18 @@ def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
         spans.append((start - margin, end + margin, True))
     if any(end <= start for start, end, _busy in spans):  # there is no room for a break
         return _layout([(bursts[0][0], bursts[-1][1])])
-    widths = _widths(spans)
+    # All busy periods have one scale, so that the slopes of their arrows can be compared.
+    total = {
+        flag: sum(end - start for start, end, busy in spans if busy is flag)
+        for flag in (True, False)
+    }
+    share = {True: 1 - QUIET_SHARE if total[False] else 1.0, False: QUIET_SHARE}
     parts, left = [], 0.0
-    for (start, end, busy), width in zip(spans, widths, strict=True):
+    for start, end, busy in spans:
+        width = share[busy] * (end - start) / total[busy]
         parts.append(Part(start, end, left, left + width, busy))
         left += width
     return parts
-
-
-def _widths(spans: Sequence[tuple[int, int, bool]]) -> list[float]:
-    # Widths grow with the square root of the time, so that a 10 µs burst next to a 300 µs burst has
-    # room for its labels.
-    weights = [math.sqrt(end - start) for start, end, _busy in spans]
-    total = {
-        flag: sum(w for w, span in zip(weights, spans, strict=True) if span[2] is flag)
-        for flag in (True, False)
-    }
-    share = {True: 1 - QUIET_SHARE if len(spans) > 1 else 1.0, False: QUIET_SHARE}
-    return [
-        share[busy] * weight / total[busy]
-        for weight, (_start, _end, busy) in zip(weights, spans, strict=True)
-    ]
 
 
 def _nice(value: float) -> int:

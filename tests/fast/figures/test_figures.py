@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 import struct
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 from tests.support.figures.readable import assert_readable, texts
-from tests.support.nonempty import each
 from tests.support.timeline.made_up import (
     ack,
     capture,
@@ -212,15 +210,6 @@ def test_near_waits_are_one_band_and_one_bar() -> None:
     assert not bands(*((start, start + 0.1) for start in range(50)))  # too short to see
     near = View.of(waits((0, 20), (20.1, 40), (44, 50)), None, 1).waits()
     assert [(hold.start_ns, hold.end_ns) for hold in near] == [(ns(0), ns(40)), (ns(44), ns(50))]
-
-
-def test_idle_line_is_not_below_a_bar() -> None:
-    axes: Any = picture_of(figures.timeline, "lost").figure.axes[0]
-    dotted = [line.get_xdata() for line in axes.lines if line.get_linestyle() == ":"]
-    holds = [bar for bar in axes.patches if (bar.get_gid() or "").startswith("hold")]
-    bars = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in holds]
-    for (left, right), (begin, end) in each(list(itertools.product(dotted, bars))):
-        assert right <= begin or left >= end
 
 
 def test_rate_ignores_the_end_of_the_connection() -> None:

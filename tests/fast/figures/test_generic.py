@@ -14,18 +14,15 @@ from tcplab import figures
 from tcplab.experiments import (
     Result,
     bottleneck,
-    buffers,
     catalogue,
     cork,
     declaration,
     diagnosis,
     find,
-    path_mtu,
     recordings,
     tcp_vs_udp,
 )
 from tcplab.experiments.bottleneck.comparisons import Manager
-from tcplab.experiments.buffers.throughput import REQUESTS
 from tcplab.experiments.diagnosis.cases import Program
 from tcplab.experiments.quantities import Variant, column, spread
 from tcplab.figures import canvas, draw_bars, draw_curves
@@ -102,14 +99,6 @@ def test_bars_of_a_special_figures_result_are_readable() -> None:
     assert picture.title.startswith("A ping takes ")
 
 
-def test_sweep_names_rule_and_knees() -> None:
-    picture = figures.buffer_sweep(buffers.measure((10, 20, 40), REQUESTS, 50))
-    assert picture.title == "Throughput is window / RTT until the link is full"
-    assert picture.note.endswith("from 58.8 kB at 10 ms, 118 kB at 20 ms, 235 kB at 40 ms")
-    send = figures.buffer_sweep(buffers.measure([20], REQUESTS, 50, "send"))
-    assert "the send buffer holds" in send.figure.axes[0].get_xlabel()
-
-
 def test_scripts_name_the_longest_wait() -> None:
     picture = figures.cork_scenarios(cork.measure_scenarios(SCRIPTS, rtt_ms=40))
     assert picture.title.endswith("ended with a timer")
@@ -165,9 +154,9 @@ def test_curves_have_a_look_for_each_group_and_one_model() -> None:
     few, many, model_name = axes.get_legend_handles_labels()[1]
     assert (few, many) == ("flows: 1", "flows: 9")
     assert model_name.startswith("model")
-    *measured, model = axes.get_lines()
-    assert [np.size(line.get_xdata()) for line in measured] == [3, 3]
-    assert np.asarray(model.get_ydata()).min() > 75
+    sizes = [np.size(line.get_xdata()) for line in axes.get_lines()]
+    assert sizes == [3, 3, 3, 3]  # each group has its measurements and its model
+    assert np.asarray(axes.get_lines()[-1].get_ydata()).min() > 75
 
 
 def test_more_groups_than_looks_are_drawn() -> None:
@@ -176,17 +165,24 @@ def test_more_groups_than_looks_are_drawn() -> None:
     assert len(axes.get_lines()) == 8
 
 
+def test_quantities_of_one_unit_share_a_scale() -> None:
+    _call, limits = recordings.shipped("buffer-limits")[0]
+    flying, window, _cwnd, _unsent = draw_bars(
+        limits, "in_flight_bytes", "peer_window_bytes", "cwnd_bytes", "unsent_bytes"
+    ).figure.axes
+    assert flying.get_xlim() == window.get_xlim()
+    _call, limits = recordings.shipped("autotuning")[0]
+    rate, window = draw_bars(limits, "mbit", "window_bytes").figure.axes
+    assert rate.get_xlim() != window.get_xlim()
+
+
 def test_nothing_to_draw_is_refused() -> None:
     empty: Result[Case] = Result([], {})
     for draw in (draw_bars, figures.draw_curves):
         with pytest.raises(ValueError, match="nothing to draw"):
             draw(empty, "mbit", "used")
     with pytest.raises(ValueError, match="nothing to draw"):
-        figures.buffer_sweep(buffers.Sweep([], {}, "receive", 50))
-    with pytest.raises(ValueError, match="nothing to draw"):
         figures.cork_scenarios(cork.Scenarios([], {}))
-    with pytest.raises(ValueError, match="nothing to draw"):
-        figures.contests(Result([], {}))
 
 
 def test_strips_of_one_router_show_the_bystander_and_the_marks() -> None:
@@ -214,15 +210,6 @@ def test_strips_of_fairness_have_a_curve_for_each_flow() -> None:
         figures.bottleneck(Result([], {}))
 
 
-def test_contests_show_each_rate() -> None:
-    result = bottleneck.measure_controls()
-    picture = figures.contests(result)
-    assert_readable(picture)
-    (axes,) = picture.figure.axes
-    pairs = sum(contest.second_mbit is not None for contest in result.variants)
-    assert len(axes.patches) == len(result.variants) + pairs
-
-
 @pytest.mark.parametrize("program", diagnosis.PROGRAMS)
 def test_figures_of_a_diagnosis_are_legible(program: Program) -> None:
     case = diagnosis.measure(program)
@@ -238,20 +225,6 @@ def test_figures_of_a_diagnosis_are_legible(program: Program) -> None:
     }
     assert telltales[program] in cause.title
     assert telltales[program] not in symptom.title
-
-
-def test_dropped_segments_have_their_own_mark() -> None:
-    picture = figures.path_mtu(path_mtu.measure(path_mtu=1200))
-    assert_readable(picture)
-    assert picture.title == (
-        "All data gets through in the case 'ICMP arrives', but the transfer never ends in the case"
-        " 'black hole'"
-    )
-    assert picture.note == "ICMP arrives: after 0.40 ms · black hole: 14 packets dropped"
-    marks = {line.get_label(): line.get_marker() for line in picture.figure.axes[0].lines}
-    assert marks["segment that fits MTU 1200"] == "o"
-    assert marks["segment too long: dropped"] == "X"
-    assert marks["ICMP: fragmentation needed"] == "v"
 
 
 @pytest.mark.parametrize(

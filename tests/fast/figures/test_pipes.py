@@ -43,16 +43,6 @@ MADE = Result(
 )
 
 
-def test_rates_name_the_fastest_pipeline_and_what_is_missing() -> None:
-    picture = figures.pipe_rates(MADE)
-    assert picture.title.endswith("is the fastest, with 0 copies")
-    assert "missing: nc" in picture.table.text()
-    [legend] = picture.figure.legends
-    labels = [text.get_text() for text in legend.get_texts()]
-    assert set(labels) == {"1 Gbit/s link", "one machine", "published, on its machines"}
-    assert_readable(picture)
-
-
 def test_title_states_how_many_cpus_the_processes_used() -> None:
     picture = figures.pipe_cpus(MADE)
     assert picture.title == "The programs of dd | nc → nc | pv keep 1.6 CPUs busy together"
@@ -85,8 +75,7 @@ def assert_path_shows_each_copy(pipeline: Pipeline) -> figures.Picture:
 
 def test_nothing_measured_is_refused() -> None:
     nothing = Result([chain("dd-nc")], {"cores": 2})
-    for draw in (figures.pipe_rates, figures.pipe_cpus):
-        with pytest.raises(ValueError, match="see the notes in the table"):
-            draw(nothing)
+    with pytest.raises(ValueError, match="see the notes in the table"):
+        figures.pipe_cpus(nothing)
     with pytest.raises(ValueError, match=r"nc → nc was not measured: missing: nc"):
         figures.copy_path(nothing, "dd-nc")

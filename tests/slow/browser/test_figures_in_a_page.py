@@ -52,7 +52,7 @@ def html() -> str:
     pictures = [figures.timeline(make()) for make in MADE.values()]
     pictures.append(figures.in_flight(lost()))
     result = Result([chain("dd-nc", 900), chain("warm", 1900)], {})
-    pictures += [figures.copy_path(result, "dd-nc"), figures.pipe_rates(result)]
+    pictures += [figures.copy_path(result, "dd-nc"), figures.draw_bars(result, "mb_per_s")]
     return "".join(picture.html() for picture in pictures)
 
 

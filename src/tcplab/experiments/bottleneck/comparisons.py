@@ -224,7 +224,11 @@ class Contest(Variant, key=("controls", "queue_packets"), heading="flows"):
         return float(self.first_mbit / self.mbit)
 
 
-@experiment("congestion-controls", figure=lambda figures, result: figures.contests(result))
+@experiment(
+    "congestion-controls",
+    figure=("first_mbit", "second_mbit"),
+    finding="Of {first_mbit.least}, the first flow gets only {first_mbit.low} Mbit/s",
+)
 def measure_controls(
     queues: Annotated[Sequence[int], Between(1, 100_000, "packets")] = (16, 320),
     congestions: Annotated[Sequence[Congestion], "congestion controls"] = ("cubic", "reno", "bbr"),

@@ -125,7 +125,13 @@ class Sweep(Result[BufferedTransfer]):
         return [transfer for transfer in self.variants if transfer.rtt_ms == rtt_ms]
 
 
-@experiment("buffers", figure=lambda figures, result: figures.buffer_sweep(result))
+@experiment(
+    "buffers",
+    figure=lambda figures, result: figures.draw_curves(
+        result, "window_bytes", "mbit", "model_mbit", by="rtt_ms", log="xy"
+    ),
+    finding="With {mbit.most}, the link carries {mbit.ratio} times as much as with {mbit.least}",
+)
 def measure(
     rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms"), "round-trip times"] = (10, 20, 40),
     requests: Annotated[Sequence[int], Between(1, MOST_BYTES, "bytes"), "buffer sizes"] = REQUESTS,

@@ -11,6 +11,7 @@ from tcplab.figures.labels import Labels, Place, Point, along, beside, height_of
 from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, text_width_px
 from tcplab.figures.timeline_figure.view import View, side_by_side
+from tcplab.figures.timescale import TimeScale
 from tcplab.models import Reason
 from tcplab.tables import count, ms, run_lengths
 from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
@@ -30,10 +31,11 @@ class _Lane(NamedTuple):
 
 
 _GUTTER: Final = 98  # width of the area to the left of the lanes
-_AXIS, _STRIP = 34, 18  # heights of the time axis, and of the strip that is to scale
+_AXIS, _STRIP = 34, 32  # heights of the time axis, and of the strip that is to scale
 _MARK: Final = 7.0  # depth of a break's mark below the axis; it rises half as far above
 _DELAYED_ACK: Final = Style(style.ORANGE, "|||", "ACK delayed")
 _UNAWAITED: Final = Style(style.GREY, "", "ACK delayed")
+_RELEASES: Final = style.ACK._replace(line="-", width=3.0)
 
 _Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of each end
 _SAME: Final = 4.0  # arrows closer than this look like one arrow
@@ -46,7 +48,7 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
     """Draw the events of some messages, lane by lane, on one time axis.
 
     The axis is linear, unless that would hide how the segments pass through the wire. In that case,
-    at most two quiet times are shortened, and the strip below shows the waits to scale. In a page,
+    at most two quiet times are shortened, and the strip on top shows the waits to scale. In a page,
     the figure can be played.
 
     The first message of the connection has the number 1. By default, `first_message` is the message
@@ -76,9 +78,9 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
 def _lanes(view: View) -> list[_Lane]:
     peer = 48 if view.timeline.peer_marks or view.delayed_acks() else 22
     return [
-        _Lane("application", "calls write()", 50),
-        _Lane("kernel", "queues, holds", 64),
-        _Lane("link", "segments", 82),
+        _Lane("application", "calls write()", 46),
+        _Lane("kernel", "queues, holds", 60),
+        _Lane("link", "segments", 78),
         _Lane("peer", "receives", peer),
     ]
 
@@ -92,7 +94,7 @@ class _Painter:
         self.labels = Labels(axes, width)
         self._named: set[Style] = set()  # styles of bars that already have a label
         self._later: list[Callable[[], Any]] = []  # labels to place once all arrows are drawn
-        self.top = self.bottom = height
+        self.top = self.bottom = height - (_STRIP if view.scale.broken else 0)
         #: The bottom and top of each lane, by its name.
         self.lanes: dict[str, tuple[float, float]] = {}
         for lane in _lanes(view):
@@ -172,9 +174,6 @@ class _Painter:
     def _kernel(self) -> None:
         bottom, top = self.lanes["kernel"]
         waits = self.view.waits()
-        for hold in self.view.merged_holds():
-            if hold.reason is Reason.APPLICATION_IDLE:
-                self._idle(hold, waits, bottom + 12)
         rows = side_by_side(waits)
         height = (top - bottom - 4) / len(rows) if rows else 0.0
         bars = [(hold, top - 2 - (i + 1) * height) for i, row in enumerate(rows) for hold in row]
@@ -235,22 +234,6 @@ class _Painter:
                 return True
         return False
 
-    def _idle(self, idle: Hold, waits: Sequence[Hold], y: float) -> None:
-        left, right = self._ends(idle)
-        bars = sorted(self._ends(wait) for wait in waits)
-        for bar in [*bars, (right, right)]:
-            end = min(bar[0], right)
-            if end > left:
-                self._nothing_to_send(left, end, y)
-            left = max(left, bar[1])
-
-    def _nothing_to_send(self, left: float, right: float, y: float) -> None:
-        self.axes.plot([left, right], [y, y], ls=":", lw=1.6, color=style.GREY, zorder=2)
-        text = HOLD_STYLES[Reason.APPLICATION_IDLE].name
-        if text_width_px(text, SMALL) + 12 < right - left:
-            place = Place((left + right) / 2, y + 10)
-            self._later.append(lambda: self.labels.put(text, [place], style.GREY))
-
     # -- the wire --
 
     def _wire(self) -> None:
@@ -273,13 +256,17 @@ class _Painter:
             self._many(segments, f"{segments[0].payload_bytes} B", style.SENT)
         rows = rows[::-1]
         numbers = {id(ack): i for i, ack in enumerate(self.timeline.acks)}
+        causes = [i for i, _ack in self.view.delayed_acks() if self.view.is_awaited(i)]
         for acks in _runs(self.timeline.acks, lambda ack: ack.payload_bytes):
             size = acks[0].payload_bytes
             name, look = (f"{size} B + ACK", style.REPLY) if size else ("ACK", style.ACK)
             for ack in acks:
-                ends = (self.view.departure_ns(ack), bottom), (ack.time_ns, top)
-                gid = f"ack-{numbers[id(ack)]}"
-                self._arrow(ends, *self._thinned(look, name, len(acks)), rows, gid)
+                number, start_ns = numbers[id(ack)], self.view.departure_ns(ack)
+                ends = (start_ns, bottom), (ack.time_ns, top)
+                if number in causes:  # from the end of the delay to the release of held bytes
+                    ends = (start_ns, bottom - 10), (ack.time_ns, top + 12)
+                thinned = self._thinned(_RELEASES if number in causes else look, name, len(acks))
+                self._arrow(ends, *thinned, rows, f"ack-{number}")
             self._many(acks, name, look)
 
     def _segment_names(self) -> dict[int, str]:
@@ -373,8 +360,9 @@ class _Painter:
         for run in _runs(marks, lambda mark: (mark[1].name, mark[1].bytes)):
             points: list[Point] = []
             for number, mark in run:
-                points.append((self.x(mark.time_ns), y))
-                shape, gid = "^" if mark.name == "read" else "s", f"peer-{number}"
+                is_read, gid = mark.name == "read", f"peer-{number}"
+                points.append((self.x(mark.time_ns), y if is_read else y + 14))
+                shape = "^" if is_read else "s"
                 self.axes.plot(*points[-1], shape, ms=8, color=style.GREEN, zorder=5, gid=gid)
                 self.labels.keep_free(*points[-1])
             first, mark = run[0]
@@ -422,7 +410,7 @@ class _Painter:
                 self._break(ms((part.end_ns - part.start_ns) / 1e6), left, right)
         self.axes.text(-8, y - 9, "time (ms)", ha="right", va="center")
         if scale.broken:
-            self._to_scale(y - _AXIS - 4)
+            self._to_scale(self.top + _STRIP - 8)
 
     def _break(self, how_long: str, left: float, right: float) -> None:
         y = self.bottom
@@ -449,17 +437,18 @@ class _Painter:
             self.labels.put(label, [Place(x, self.bottom - 10)], "black")
 
     def _to_scale(self, y: float) -> None:
-        scale = self.view.scale
-        self.axes.text(-6, y, "to scale", ha="right", va="center")
-        length, width = max(scale.end_ns - scale.start_ns, 1), self.width
+        scale, width = self.view.scale, self.width
+        whole = TimeScale((scale.start_ns, scale.end_ns), scale.end_ns - scale.start_ns)
+        self.axes.text(-8, y, "to scale (ms)", ha="right", va="center")
         for hold in self.view.merged_holds():
             if hold.reason is not Reason.APPLICATION_IDLE:
-                start = max(hold.start_ns - scale.start_ns, 0) / length
-                end = (min(hold.end_ns, scale.end_ns) - scale.start_ns) / length
-                at = start * width, y - 6, max(end - start, 0.0015) * width, 12
+                left, right = whole.x(hold.start_ns), whole.x(hold.end_ns)
+                at = left * width, y - 6, max(right - left, 0.0015) * width, 12
                 style.fill(self.axes, HOLD_STYLES[hold.reason], *at)
-        box = [0, width, width, 0, 0], [y - 6, y - 6, y + 6, y + 6, y - 6]
-        self.axes.plot(*box, color="black", lw=1, clip_on=False)
+        self.axes.plot([0, width], [y - 6, y - 6], color="black", lw=1, clip_on=False)
+        for share, label in whole.ticks(whole.parts[0], 46 / width):
+            self.axes.plot([share * width] * 2, [y - 9, y - 6], color="black", lw=1)
+            self.labels.put(label, [Place(share * width, y - 16)], "black")
 
 
 def _runs(events: Sequence[T], kind: Callable[[T], Any]) -> list[list[T]]:
