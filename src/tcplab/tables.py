@@ -220,8 +220,10 @@ class Table:
         return self.text("github")
 
 
-def _aligned(shown: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[str]:
+def _aligned(shown: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[str] | None:
     """Return the alignment of each column. Numbers are right-aligned, even if they are strings."""
+    if not cells:  # tabulate 0.9 fails if it is given an alignment and no rows
+        return None
     texts = [[row[number] for row in cells] for number in range(len(shown))]
     return [
         "right" if column.format or (of and all(map(_NUMBER.fullmatch, of))) else "left"
