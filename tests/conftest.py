@@ -30,7 +30,7 @@ settings.load_profile("tcplab")
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # When a test runs a notebook, its questions stay unanswered.
-os.environ["TCPLAB_SKIP_PREDICTIONS"] = "1"
+os.environ["TCPLAB_PREDICT"] = "skip"
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,7 @@ class Guesses:
 
     @property
     def question(self) -> str:
-        return questions()[self.lesson][self.name]
+        return questions()[self.lesson][self.name].ask
 
     @property
     def ratios(self) -> list[float]:

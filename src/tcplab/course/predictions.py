@@ -3,7 +3,8 @@
 A prediction made after the fact teaches nothing, so each one is stored before the run, in a small
 JSON file in the lessons' folder. An unanswered question stops the notebook, even under *Run All*,
 since a result that has been seen can no longer be predicted. A notebook that can ask shows a box
-for the guess. Entering "skip" moves on and is recorded.
+for the guess. Entering "skip" moves on and is recorded. Each question has replies to wrong guesses,
+and `recall` asks two questions of earlier lessons again, with other numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -21,12 +23,46 @@ from tcplab.checks.guesses import SKIP, frontend_is_interactive, read_guess
 from tcplab.errors import ParameterError, TcplabError
 from tcplab.tables import Column, Table
 
-#: Key of the measured values in the file, by lesson and name. The other keys are lessons.
+#: Keys of the measured values and of the guesses in `recall`. The other keys are lessons.
 MEASURED: Final = "measured"
+AGAIN: Final = "again"
 
-#: Environment variable for runs without a learner (the book, tests). If it is set, unanswered
-#: questions count as skipped.
-NOBODY_ANSWERS: Final = "TCPLAB_SKIP_PREDICTIONS"
+#: Environment variable for runs without a learner (the book, papermill, tests). If it is "skip",
+#: unanswered questions count as skipped.
+NOBODY_ANSWERS: Final = "TCPLAB_PREDICT"
+#: How many places earlier the lessons are from which `recall` asks.
+_PLACES_BEFORE: Final = (2, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, with what there is to say about a guess."""
+
+    ask: str
+    right: str  #: the reason for which a guess is right
+    wrong: Sequence[tuple[float, str]]  #: a reply to each wrong guess up to a limit
+    choices: int = 0  #: number of the choices, or 0 if the answer is a quantity
+    answer: float | None = None  #: the answer, unless it is measured
+
+    def reply(self, guess: float | None, measured: float) -> str:
+        """Return a sentence about a guess, or an empty text if it was skipped."""
+        if guess is None:
+            return ""
+        if self.is_close(guess, measured):
+            return f"You were right, if your reason was this. {self.right}"
+        return next((text for limit, text in self.wrong if guess <= limit), "")
+
+    def is_close(self, guess: float | None, measured: float) -> bool:
+        """Return whether a guess is the right choice, or within a factor of 1.25."""
+        if guess is None or self.choices or 0 in (guess, measured):
+            return guess == measured
+        return max(guess, measured) / min(guess, measured) <= 1.25
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ParameterError unless the value can be an answer."""
+        bounds = (1, self.choices) if self.choices else (0,)
+        if value != SKIP:
+            number(name, value, *bounds, fix=f'write "{SKIP}" to skip it')
 
 
 class UnansweredError(TcplabError):
@@ -47,29 +83,45 @@ class Predictions:
         notebook asks for it. If the notebook cannot ask, the other answers are stored and
         UnansweredError is raised.
         """
+        known = questions()[self.lesson]
         for name, value in values.items():
-            choice("question", name, questions()[self.lesson])
+            choice("question", name, known)
             if value is not None:
-                _check(name, value)
+                known[name].check(name, value)
         self._store({name: value for name, value in values.items() if value is not None})
-        missing = [name for name in values if name not in self.all()]
-        if missing and os.environ.get(NOBODY_ANSWERS):
-            self._store(dict.fromkeys(missing, SKIP))
+        missing = {name: known[name] for name in values if name not in self.all()}
+        self._ask(self.lesson, missing)
+        mine = self.all()
+        rows = [{"name": known[name].ask, "value": _shown(mine[name])} for name in values]
+        return Table([Column("name", "question"), Column("value", "your prediction", ".3g")], rows)
+
+    def recall(self) -> Table:
+        """Ask a question of each of two earlier lessons, and return a table with the answers."""
+        asked = earlier(self.lesson)
+        stored = self._load().get(AGAIN, {})
+        self._ask(AGAIN, {name: asked[name] for name in asked if name not in stored})
+        guesses = self._load()[AGAIN]
+        measured = {name: question.answer or 0 for name, question in asked.items()}
+        return _compared(asked, guesses, measured, {}, "answer")
+
+    def _ask(self, key: str, missing: Mapping[str, Question]) -> None:
+        """Ask each question, or count it as skipped, or raise UnansweredError."""
+        if missing and os.environ.get(NOBODY_ANSWERS) == SKIP:
+            self._store(dict.fromkeys(missing, SKIP), key)
         elif missing and frontend_is_interactive():
-            for name in missing:
-                self._store({name: _typed(self._words(name))})
+            for name, question in missing.items():
+                self._store({name: _typed(question)}, key)
+        elif key == AGAIN:
+            self._store(dict.fromkeys(missing, SKIP), key)
         elif missing:
             raise UnansweredError(
                 f"Predict first: replace None with a number for {', '.join(missing)}, and run"
                 f' this cell again.\nTo move on without a guess, write "{SKIP}" instead.'
             )
-        mine = self.all()
-        rows = [{"name": self._words(name), "value": _shown(mine[name])} for name in values]
-        return Table([Column("name", "question"), Column("value", "your prediction", ".3g")], rows)
 
-    def _store(self, answers: Mapping[str, float | str]) -> None:
+    def _store(self, answers: Mapping[str, float | str], key: str | None = None) -> None:
         stored = self._load()
-        stored.setdefault(self.lesson, {}).update(
+        stored.setdefault(key or self.lesson, {}).update(
             {name: None if value == SKIP else value for name, value in answers.items()}
         )
         self._save(stored)
@@ -78,6 +130,19 @@ class Predictions:
         """Return all predictions for this lesson by name, with None for skipped questions."""
         return dict(self._load().get(self.lesson, {}))
 
+    def close(self, again: bool = False) -> tuple[int, int]:
+        """Return how many guesses were right, of those compared, or of this lesson's later ones."""
+        stored = self._load()
+        guesses = stored.get(AGAIN if again else self.lesson, {})
+        if again:
+            known = {n: q for n, q in _entries()[AGAIN].items() if n.startswith(f"{self.lesson} ")}
+            measured = {name: question.answer or 0 for name, question in known.items()}
+        else:
+            known = dict(questions()[self.lesson])
+            measured = stored.get(MEASURED, {}).get(self.lesson, {})
+        compared = [n for n in known if guesses.get(n) is not None and n in measured]
+        return sum(known[n].is_close(guesses[n], measured[n]) for n in compared), len(compared)
+
     def compare(
         self,
         measured: Mapping[str, float],
@@ -85,35 +150,16 @@ class Predictions:
     ) -> Table:
         """Store the measurements, and return a table of prediction, model and measurement.
 
-        The table also says how far off each prediction was. The measurements are stored for the
-        evaluation of a class.
+        The table also says how far off each prediction was, and its caption speaks to each guess.
+        The measurements are stored for the evaluation of a class.
         """
         stored = self._load()
         predicted = stored.get(self.lesson, {})
         measurements = stored.setdefault(MEASURED, {}).setdefault(self.lesson, {})
         measurements.update({name: float(value) for name, value in measured.items()})
         self._save(stored)
-        rows = [
-            {
-                "name": self._words(name),
-                "predicted": _shown(predicted.get(name)),
-                "model": (model or {}).get(name),
-                "measured": value,
-                "verdict": _verdict(predicted.get(name), value),
-            }
-            for name, value in measured.items()
-        ]
-        columns = [
-            Column("name", "question"),
-            Column("predicted", "your prediction", ".3g"),
-            Column("model", "model", ".3g"),
-            Column("measured", "measured", ".3g"),
-            Column("verdict", "how close"),
-        ]
-        return Table([column for column in columns if model or column.key != "model"], rows)
-
-    def _words(self, name: str) -> str:
-        return questions()[self.lesson].get(name, name)
+        asked = {name: questions()[self.lesson][name] for name in measured}
+        return _compared(asked, predicted, measured, model or {})
 
     def _load(self) -> dict[str, dict[str, Any]]:
         try:
@@ -137,21 +183,72 @@ class Predictions:
 
 
 @cache
-def questions() -> Mapping[str, Mapping[str, str]]:
-    """Return the text of each question, by lesson and name."""
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+def _entries() -> Mapping[str, Mapping[str, Question]]:
+    entries = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+    return {
+        key: {name: Question(**entry) for name, entry in asked.items()}
+        for key, asked in entries.items()
+    }
 
 
-def _check(name: str, value: Any) -> None:
-    if value != SKIP:
-        number(name, value, 0, fix=f'write "{SKIP}" to skip it')
+def questions() -> Mapping[str, Mapping[str, Question]]:
+    """Return the questions of each lesson by name, in the order of the lessons."""
+    return {key: asked for key, asked in _entries().items() if key != AGAIN}
 
 
-def _typed(question: str) -> float | str:
+def earlier(lesson: str) -> dict[str, Question]:
+    """Return the questions of two earlier lessons that `recall` asks in a lesson."""
+    lessons = list(questions())
+    chosen: dict[str, Question] = {}
+    place = lessons.index(lesson)
+    for use, before in enumerate(_PLACES_BEFORE):
+        source = lessons[place - before if before <= place else max(place - 1, 0)]
+        names = [name for name in _entries()[AGAIN] if name.startswith(f"{source} ")]
+        chosen |= {name: _entries()[AGAIN][name] for name in names[-use:][:1]}
+    return chosen
+
+
+def _compared(
+    asked: Mapping[str, Question],
+    predicted: Mapping[str, Any],
+    measured: Mapping[str, float],
+    model: Mapping[str, float],
+    heading: str = "measured",
+) -> Table:
+    """Return a table of prediction, model and measurement, with a reply to each guess below."""
+    rows = [
+        {
+            "name": question.ask,
+            "predicted": _shown(predicted.get(name)),
+            "model": model.get(name),
+            "measured": measured[name],
+            "verdict": _verdict(question, predicted.get(name), measured[name]),
+        }
+        for name, question in asked.items()
+    ]
+    columns = [
+        Column("name", "question"),
+        Column("predicted", "your prediction", ".3g"),
+        Column("model", "model", ".3g"),
+        Column("measured", heading, ".3g"),
+        Column("verdict", "how close"),
+    ]
+    replies = [
+        question.reply(predicted.get(name), measured[name]) for name, question in asked.items()
+    ]
+    return Table(
+        [column for column in columns if model or column.key != "model"],
+        rows,
+        caption=" ".join(filter(None, replies)),
+    )
+
+
+def _typed(question: Question) -> float | str:
     """Ask until the answer is a number or "skip", and return the answer."""
     while True:
         try:
-            guess = read_guess(input(f"{question}. Your guess, or {SKIP}: ").strip())
+            guess = read_guess(input(f"{question.ask}. Your guess, or {SKIP}: ").strip())
+            question.check("your guess", SKIP if guess is None else guess)
         except ParameterError as error:
             print(error)
         else:
@@ -164,16 +261,18 @@ def _shown(value: float | None) -> float | str:
     return "skipped" if value is None else value
 
 
-def _verdict(predicted: float | str | None, measured: float) -> str:
+def _verdict(question: Question, predicted: float | None, measured: float) -> str:
     """Return a verdict such as "skipped", "close" (within a factor of 1.25) or "3 × too low"."""
-    if not isinstance(predicted, int | float):
+    if predicted is None:
         return "skipped"
     if predicted == measured:
         return "exactly right"
+    if question.choices:
+        return "not quite"
     if min(predicted, measured) <= 0:
         return "off: one of them is zero"
-    factor = max(predicted, measured) / min(predicted, measured)
-    if factor <= 1.25:
+    if question.is_close(predicted, measured):
         return "close"
+    factor = max(predicted, measured) / min(predicted, measured)
     side = "too low" if predicted < measured else "too high"
     return f"{factor:.2g} × {side}" if factor < 100 else f"{factor:.0f} × {side}"

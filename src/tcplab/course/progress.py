@@ -31,6 +31,8 @@ def progress(course: Path | None = None) -> Table:
         Column("lesson", "lesson"),
         Column("title", "title"),
         Column("predicted", "predictions"),
+        Column("close", "right at first"),
+        Column("later", "right later"),
         Column("set", "problem set"),
         Column("questions", "questions tried"),
         Column("attempts", "attempts"),
@@ -41,8 +43,11 @@ def progress(course: Path | None = None) -> Table:
 
 def _predicted(lesson: str, home: Path) -> dict[str, Any]:
     asked = questions().get(lesson, {})
+    mine = Predictions(lesson, home / "lessons" / "predictions.json")
     try:
-        answers = Predictions(lesson, home / "lessons" / "predictions.json").all()
+        answers = mine.all()
+        close, compared = mine.close()
+        later_close, later = mine.close(again=True)
     except ValueError as error:
         raise ParameterError(str(error)) from None
     if not asked:
@@ -50,7 +55,9 @@ def _predicted(lesson: str, home: Path) -> dict[str, Any]:
     predicted = sum(answers.get(name) is not None for name in asked)
     skipped = sum(name in answers and answers[name] is None for name in asked)
     return {
-        "predicted": f"{predicted} of {len(asked)}" + (f", {skipped} skipped" if skipped else "")
+        "predicted": f"{predicted} of {len(asked)}" + (f", {skipped} skipped" if skipped else ""),
+        "close": f"{close} of {compared}" if compared else None,
+        "later": f"{later_close} of {later}" if later else None,
     }
 
 

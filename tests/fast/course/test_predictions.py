@@ -8,7 +8,13 @@ import pytest
 from tests.support.lessons import ALL, cells, slug
 from tests.support.nonempty import each
 
-from tcplab.course.predictions import NOBODY_ANSWERS, Predictions, UnansweredError, questions
+from tcplab.course.predictions import (
+    NOBODY_ANSWERS,
+    Predictions,
+    UnansweredError,
+    earlier,
+    questions,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +54,7 @@ def test_verdict_compares_magnitudes(
 def test_unattended_run_skips_and_shows_numbers_in_one_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(NOBODY_ANSWERS, "1")
+    monkeypatch.setenv(NOBODY_ANSWERS, "skip")
     predictions = Predictions("small-writes", tmp_path / "p.json")
     assert predictions.predict(default=65536, writev=None).rows[1]["value"] == "skipped"
     measured = {"default": 0.05285, "writev": 1448.0, "far_default": 44.0}
@@ -134,3 +140,59 @@ def test_each_prediction_question_has_a_wording() -> None:
             for call in re.findall(r"\.predict\((.*)\)", source, re.DOTALL):
                 asked.setdefault(lesson, set()).update(re.findall(r"(\w+)=None", call))
     assert asked == {lesson: set(wordings) for lesson, wordings in questions().items()}
+
+
+def test_each_wrong_guess_has_a_reply() -> None:
+    for asked in each(questions().values()):
+        for question in asked.values():
+            limits = [limit for limit, _reply in question.wrong]
+            assert 2 <= len(limits) <= 4
+            assert limits == sorted(limits)
+            assert limits[-1] >= (question.choices or 6)
+
+
+@pytest.mark.parametrize(
+    ("lesson", "name", "guess", "measured", "reply"),
+    [
+        ("primer", "packets", 4, 10, "You counted messages"),
+        (
+            "primer",
+            "packets",
+            10,
+            10,
+            "You were right, if your reason was this. Three packets open",
+        ),
+        ("small-writes", "far_default", 60, 84, "One round trip and the delay."),
+        ("buffers", "mbit_at_40_ms", 50, 11, "The line could."),
+        ("pipes", "slowest", 2, 1, "You thought that a file costs more than zeros."),
+        ("pipes", "slowest", "skip", 1, ""),
+    ],
+)
+def test_compare_speaks_to_the_guess(
+    tmp_path: Path, lesson: str, name: str, guess: float | str, measured: float, reply: str
+) -> None:
+    predictions = Predictions(lesson, tmp_path / "p.json")
+    predictions.predict(**{name: guess})
+    caption = predictions.compare({name: measured}).caption
+    assert caption.startswith(reply)
+    assert bool(caption) == bool(reply)
+
+
+def test_choice_is_one_of_the_numbers(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"slowest=4 must be a number from 1 to 3"):
+        Predictions("pipes", tmp_path / "p.json").predict(slowest=4)
+
+
+def test_two_earlier_questions_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tcplab.course.predictions.frontend_is_interactive", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _prompt: "50")
+    predictions = Predictions("queues", tmp_path / "p.json")
+    table = predictions.recall()
+    assert [row["verdict"] for row in table.rows] == ["12 × too high", "2.8 × too low"]
+    assert table.caption.count(".") >= 2
+    assert json.loads(predictions.path.read_text())["again"] == {
+        "slow-start 1": 50,
+        "small-writes 1": 50,
+    }
+    for lesson in list(questions())[2:-1]:
+        assert len(earlier(lesson)) == 2

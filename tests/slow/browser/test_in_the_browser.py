@@ -465,7 +465,7 @@ def shown(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
     del chromium
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TCPLAB_MODE", "recorded")
-        patch.setenv("TCPLAB_SKIP_PREDICTIONS", "1")
+        patch.setenv("TCPLAB_PREDICT", "skip")
         server = Jupyter(tmp_path_factory.mktemp("recorded"))
     yield server
     server.close()
