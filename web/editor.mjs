@@ -43,8 +43,8 @@ function results(slug, lesson, run, recorded, before, width) {
     element(
       "p",
       { class: "note" },
-      "The facts come from the guest's own capture and from its kernel's record of calls. The page does not judge them: ",
-      `the exercise's check in the lab decides. The solution's facts were recorded when the guest was built. `,
+      "The facts come from the guest's own capture and from its kernel's record of calls. The page does not judge them. ",
+      `The exercise's check in the lab does. The solution's facts were recorded when the guest was built. `,
       download(run.capture, slug),
     ),
   ];

@@ -1,18 +1,14 @@
 // Make elements of the page, and words for numbers.
 
-export function element(name, properties = {}, ...children) {
-  const made = document.createElement(name);
+function filled(made, properties, children) {
   for (const [key, value] of Object.entries(properties)) made.setAttribute(key, value);
   made.append(...children);
   return made;
 }
 
-export function svg(name, properties, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(properties)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
+const SVG = "http://www.w3.org/2000/svg";
+export const element = (name, properties = {}, ...children) => filled(document.createElement(name), properties, children);
+export const svg = (name, properties, ...children) => filled(document.createElementNS(SVG, name), properties, children);
 
 export const count = (number) => number.toLocaleString("en");
 

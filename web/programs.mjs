@@ -8,7 +8,7 @@ import { marks } from "./strips.mjs";
 const calls_of = (text = "") =>
   text.split("\n").filter(Boolean).map((line) => {
     const [seconds, name] = line.split(" ");
-    return { ms: 1000 * Number(seconds), name, fd: parseInt(/(?:fd|out_fd): (\w+)/.exec(line)?.[1] ?? "0", 16), bytes: parseInt(/(?:len|count): (\w+)/.exec(line)?.[1] ?? "0", 16) };
+    return { ms: 1000 * Number(seconds), name, fd: parseInt(/(?:\bfd|out_fd|fd_out): (\w+)/.exec(line)?.[1] ?? "0", 16), bytes: parseInt(/(?:len|count): (\w+)/.exec(line)?.[1] ?? "0", 16) };
   });
 
 // Return a run from the sections of the guest's answer, with its problem if the program was not compiled or did not start.
