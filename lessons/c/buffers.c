@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+/* The window that the SYN-ACK can announce depends on the size that the listener has by then. */
 static void ask_for(int fd, int bytes) {
     if (bytes > 0)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);

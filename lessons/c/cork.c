@@ -5,12 +5,14 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
 enum { FRAMES = 5, HEADER = 200, BODY = 3000, TRAILER = 20 };
 static char header[HEADER], body[BODY] = "samples", blank[BODY + TRAILER], trailer[TRAILER];
 
+/* Until the cork is pulled, the kernel keeps what does not fill a segment, since more shall come. */
 static void set_cork(int fd, int on) {
     setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
 }
@@ -33,14 +35,15 @@ int main(int argc, char *argv[]) {
     if (argc != 4 || inet_pton(AF_INET, argv[1], &peer.sin_addr) != 1)
         return 2;
     peer.sin_port = htons(atoi(argv[2]));
-    int fd = socket(AF_INET, SOCK_STREAM, 0), corked = argv[3][0] != 'd';
+    int fd = socket(AF_INET, SOCK_STREAM, 0), corked = strcmp(argv[3], "default") != 0;
+    int broken = strcmp(argv[3], "broken") == 0;
     if (connect(fd, (struct sockaddr *)&peer, sizeof peer) < 0)
         return 1;
     for (int number = 1; number <= FRAMES; number++) {
         struct timespec start, end;
         char reply[2];
         clock_gettime(CLOCK_MONOTONIC, &start);
-        send_frame(fd, corked, argv[3][0] == 'b' && number % 2 == 0);
+        send_frame(fd, corked, broken && number % 2 == 0);
         if (recv(fd, reply, sizeof reply, MSG_WAITALL) != sizeof reply)
             return 1;
         clock_gettime(CLOCK_MONOTONIC, &end);

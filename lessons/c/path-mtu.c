@@ -21,6 +21,7 @@ static void send_message(int fd, size_t count) {
     if (send(fd, message, count, 0) < 0)
         exit(1);
     free(message);
+    /* If a packet is too long for the path, the kernel sends it again and again, in vain. */
     for (int ms = 0; unacknowledged(fd) > 0 && ms < PATIENCE_MS; ms++)
         usleep(1000);
     printf("%zu bytes sent, %d not acknowledged\n", count, unacknowledged(fd));

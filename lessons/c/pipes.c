@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Each byte is copied twice, by read() into the block and by write() out of it. */
 static void move(int from, int to) {
     static char block[131072];
     ssize_t bytes;

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 
 enum { RECORDS = 60, RECORD_BYTES = 60 };
 
+/* The program waits here, not the kernel, so no socket option can end the wait. */
 static void wait_for_ack(int fd) {
     int unacknowledged;
     while (ioctl(fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0)
@@ -24,7 +26,7 @@ int main(int argc, char *argv[]) {
     if (argc != 4 || inet_pton(AF_INET, argv[1], &peer.sin_addr) != 1)
         return 2;
     peer.sin_port = htons(atoi(argv[2]));
-    int fd = socket(AF_INET, SOCK_STREAM, 0), on = argv[3][0] == 'n';
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = strcmp(argv[3], "nodelay") == 0;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(fd, (struct sockaddr *)&peer, sizeof peer) < 0)
         return 1;
@@ -33,7 +35,7 @@ int main(int argc, char *argv[]) {
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (int i = 0; i < RECORDS; i++) {
         send(fd, record, sizeof record, 0);
-        if (argv[3][0] != 'b')
+        if (strcmp(argv[3], "buffered") != 0)
             wait_for_ack(fd);
     }
     wait_for_ack(fd); /* the server's host has everything */

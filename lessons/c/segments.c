@@ -25,6 +25,7 @@ int main(int argc, char *argv[]) {
 
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     printf("TCP_MAXSEG: %d before connect(), ", mss_of(fd));
+    /* connect() sends the SYN, which announces our MSS, and so it cannot change afterwards. */
     if (connect(fd, (struct sockaddr *)&peer, sizeof peer) < 0)
         return 1;
     printf("%d after it, ", mss_of(fd));

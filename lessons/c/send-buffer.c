@@ -35,6 +35,7 @@ int main(int argc, char *argv[]) {
             print_held(fd, "a question came");
             record[0] = '!';
         }
+        /* This call returns when the kernel has a copy, behind all that it has not sent yet. */
         if (send(fd, record, sizeof record, 0) != sizeof record)
             return 1;
     }

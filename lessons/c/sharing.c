@@ -37,6 +37,7 @@ int main(int argc, char *argv[]) {
     if (connect(fd, (struct sockaddr *)&peer, sizeof peer) < 0)
         return 1;
     double start = now();
+    /* How much of the line this loop gets is decided by the congestion control of all flows. */
     while (now() - start < atof(argv[4]))
         if (send(fd, block, sizeof block, 0) < 0)
             return 1;

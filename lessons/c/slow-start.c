@@ -39,6 +39,7 @@ int main(int argc, char *argv[]) {
     char *data = calloc(bytes, 1);
     for (int i = 0; i < UPLOADS; i++) {
         double start = now_ms();
+        /* A new connection does not know the path, so it begins with ten segments again. */
         int fd = connect_to(argv[1], argv[2]);
         double connected = now_ms();
         upload(fd, data, bytes);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -11,6 +12,7 @@ enum { MESSAGES = 10, PIECES = 15, PIECE_BYTES = 2 };
 
 static char text[] = "fifteen pieces of two bytes...";
 
+/* Each call may leave as a packet, because the kernel does not know that more pieces follow. */
 static void send_pieces(int fd) {
     for (int i = 0; i < PIECES; i++)
         send(fd, text + i * PIECE_BYTES, PIECE_BYTES, 0);
@@ -36,7 +38,7 @@ int main(int argc, char *argv[]) {
         struct timespec start, end;
         char reply[2];
         clock_gettime(CLOCK_MONOTONIC, &start);
-        argv[3][0] == 'w' ? write_at_once(fd) : send_pieces(fd);
+        strcmp(argv[3], "writev") == 0 ? write_at_once(fd) : send_pieces(fd);
         if (recv(fd, reply, sizeof reply, MSG_WAITALL) != sizeof reply)
             return 1;
         clock_gettime(CLOCK_MONOTONIC, &end);

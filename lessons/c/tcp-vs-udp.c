@@ -12,6 +12,7 @@ enum { BLOCKS = 900, BLOCK_BYTES = 1440 };
 
 static char blocks[BLOCKS * BLOCK_BYTES];
 
+/* With UDP each call is a datagram, and each datagram makes its own trip through the kernel. */
 static int send_blocks(int fd) {
     int calls = 0;
     for (int i = 0; i < BLOCKS; i++, calls++)

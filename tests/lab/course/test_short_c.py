@@ -25,7 +25,7 @@ def test_each_program_has_a_check_and_compiles_without_a_warning() -> None:
     assert [path.stem for path in PROGRAMS] == sorted(short_c.CASES)
     for path in each(PROGRAMS):
         text = path.read_text()
-        assert len(text.splitlines()) <= 50
+        assert len(text.splitlines()) <= 60
         assert '#include "' not in text  # only the system's headers
         built = compile_program(path.name, text.encode(), flags=["-Wpedantic", "-Werror"])
         assert built.binary is not None, built.messages
