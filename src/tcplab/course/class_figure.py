@@ -1,82 +1,43 @@
-"""Draw the guesses of a class, with one histogram per question around the measured value."""
+"""Draw the guesses of a class as one bar per question, divided by how far off they were."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tcplab.course.class_predictions import BOUNDS, ClassPredictions, Guesses
+from tcplab.course.class_predictions import BINS, ClassPredictions
 from tcplab.figures import canvas, style
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import SMALL, Style, look_of
-from tcplab.tables import digits
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-#: Bars of a histogram per factor of ten, and the factor beyond which all guesses share a bar.
-_BARS: Final = 5
-_MOST: Final = 1000.0
-_EDGE: Final = math.log10(_MOST) + 0.75 / _BARS
-#: Share of a row's height for the bars. The question is above them.
-_HIGHEST: Final = 0.5
-_GUESSES: Final = Style(style.BLUE, "", "guesses")
-_CLOSE: Final = Style(style.GREEN, "///", "close")
+#: The looks of BINS. The guesses that are close are in the middle.
+_COLOURS: Final = (style.BLUE, style.SKY, style.GREEN, style.YELLOW, style.ORANGE)
+_HATCHES: Final = ("\\\\\\", "", "///", "", "...")
 
 
 @drawn
 def histograms(predictions: ClassPredictions) -> Picture:
-    """Draw the guesses as multiples of the measured value; raise ValueError if there are none."""
+    """Draw the share of the guesses in each bin; raise ValueError if there are none."""
     missing = "no question has both a guess and a measurement; learners run the lesson to its end"
     # A ratio to a measured zero is meaningless.
     shown = some(
-        [guesses for guesses in predictions.guesses if guesses.values and guesses.measured], missing
+        [guess for guess in predictions.guesses if guess.values and guess.measured], missing
     )
     figure, axes = canvas.new_axes()
-    for row, guesses in enumerate(shown):
-        _histogram(axes, guesses, row)
-    axes.set_xlim(-_EDGE, _EDGE)
-    axes.set_ylim(len(shown) - 0.98, -0.8)
-    ticks = ["≤ 1/1000", "1/100", "1/10", "1", "10", "100", "≥ 1000"]
-    axes.set_xticks(range(-3, 4), ticks)
-    axes.set_yticks([])
-    axes.set_xlabel("guess / measured; green: close, within a quarter")
-    axes.spines["left"].set_visible(False)
-    return Picture(figure, _finding(predictions, shown), predictions.table)
-
-
-def _histogram(axes: Axes, guesses: Guesses, row: int) -> None:
-    """Draw bars upwards from the row's line, with the highest bar equally high in each row."""
-    counts = Counter(map(_place, guesses.ratios))
-    highest = max(counts.values())
-    for place, count in counts.items():
-        look = look_of(_CLOSE if place == 0 else _GUESSES)
-        axes.bar(place / _BARS, -_HIGHEST * count / highest, 0.9 / _BARS, bottom=row, **look)
-    axes.axhline(row, color="black", lw=0.8)
-    axes.plot([0, 0], [row - _HIGHEST, row], color="black", lw=1.6)
-    text = f"{guesses.question}: {digits(guesses.measured or 0)}"
-    axes.text(-_EDGE, row - _HIGHEST - 0.06, text, fontsize=SMALL, va="bottom")
-    axes.text(
-        _EDGE, row - 0.04, f"n = {len(guesses.values)}", fontsize=SMALL, ha="right", va="bottom"
+    left = [0.0] * len(shown)
+    for number, name in enumerate(BINS):
+        shares = [100 * (guess.counts or [0])[number] / len(guess.values) for guess in shown]
+        look = look_of(Style(_COLOURS[number], _HATCHES[number], name))
+        axes.barh(range(len(shown)), shares, 0.4, left=left, label=name, **look)
+        left = [before + share for before, share in zip(left, shares, strict=True)]
+    for row, guess in enumerate(shown):
+        text = f"{guess.question} (n = {len(guess.values)})"
+        axes.text(0, row - 0.26, text, fontsize=SMALL, va="bottom")
+    axes.set(xlim=(0, 100), ylim=(len(shown) - 0.6, -0.9), yticks=[], xlabel="guesses (%)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=len(BINS), fontsize=SMALL)
+    close = {(guess.counts or [0] * 3)[2] / len(guess.values): guess for guess in shown}
+    hardest = close[min(close)]
+    finding = (
+        f"{predictions.learners} learners: {(hardest.counts or [0] * 3)[2]} of"
+        f" {len(hardest.values)} guesses were close for “{hardest.question}”"
     )
-
-
-def _place(ratio: float) -> int:
-    """Return the number of the bar for a ratio of guess to measurement; bar 0 is for "close"."""
-    _far, low, high, _far_too = BOUNDS
-    if low <= ratio <= high:
-        return 0
-    exact = _BARS * math.log10(min(max(ratio, 1 / _MOST), _MOST))
-    return round(exact) or (1 if exact > 0 else -1)
-
-
-def _finding(predictions: ClassPredictions, shown: Sequence[Guesses]) -> str:
-    """Return a sentence about the question with the smallest share of close guesses."""
-    furthest = min(shown, key=lambda guesses: (guesses.counts or [0] * 5)[2] / len(guesses.values))
-    close = (furthest.counts or [0] * 5)[2]
-    return (
-        f"{predictions.learners} learners: {close} of {len(furthest.values)} guesses were close for"
-        f" “{furthest.question}”"
-    )
+    return Picture(figure, finding, predictions.table)

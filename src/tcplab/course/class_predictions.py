@@ -41,19 +41,13 @@ class Guesses:
         return questions()[self.lesson][self.name].ask
 
     @property
-    def ratios(self) -> list[float]:
-        if self.measured is None:
-            return []
-        return [_ratio(value, self.measured) for value in self.values]
-
-    @property
     def counts(self) -> list[int] | None:
         """The number of guesses in each of BINS, or None without a measurement."""
         if self.measured is None:
             return None
         counts = [0] * len(BINS)
-        for ratio in self.ratios:
-            counts[_bin(ratio)] += 1
+        for value in self.values:
+            counts[_bin(_ratio(value, self.measured))] += 1
         return counts
 
 
@@ -201,10 +195,4 @@ def _ratio(guess: float, measured: float) -> float:
 def _bin(ratio: float) -> int:
     """Return the index in BINS of a ratio. A ratio on a bound of "close" counts as close."""
     low, close, high, far = BOUNDS
-    if low < ratio < close:
-        return 1
-    if close <= ratio <= high:
-        return 2
-    if high < ratio < far:
-        return 3
-    return 0 if ratio <= low else 4
+    return (ratio > low) + (ratio >= close) + (ratio > high) + (ratio >= far)

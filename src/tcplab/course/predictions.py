@@ -132,16 +132,15 @@ class Predictions:
 
     def close(self, again: bool = False) -> tuple[int, int]:
         """Return how many guesses were right, of those compared, or of this lesson's later ones."""
-        stored = self._load()
-        guesses = stored.get(AGAIN if again else self.lesson, {})
-        if again:
-            known = {n: q for n, q in _entries()[AGAIN].items() if n.startswith(f"{self.lesson} ")}
-            measured = {name: question.answer or 0 for name, question in known.items()}
-        else:
-            known = dict(questions()[self.lesson])
-            measured = stored.get(MEASURED, {}).get(self.lesson, {})
-        compared = [n for n in known if guesses.get(n) is not None and n in measured]
-        return sum(known[n].is_close(guesses[n], measured[n]) for n in compared), len(compared)
+        key, stored = (AGAIN if again else self.lesson), self._load()
+        guesses, measured = stored.get(key, {}), stored.get(MEASURED, {}).get(self.lesson, {})
+        right = [
+            question.is_close(guesses[name], question.answer or measured[name])
+            for name, question in _entries()[key].items()
+            if guesses.get(name) is not None
+            and (name in measured or name.startswith(f"{self.lesson} "))
+        ]
+        return sum(right), len(right)
 
     def compare(
         self,

@@ -148,14 +148,15 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         class_predictions([learner(tmp_path, 1)]).of("99")
 
 
-def test_figure_has_one_bar_per_height_and_names_each_question(tmp_path: Path) -> None:
+def test_figure_divides_each_bar_by_how_far_off_the_guesses_are(tmp_path: Path) -> None:
     for number, guess in enumerate((1, 1, 40, 44, 45, 4000)):
         learner(tmp_path / "class" / str(number), guess)
     (axes,) = histograms(class_predictions([tmp_path / "class"])).figure.axes
-    assert "15 writes, no option (ms per message): 44" in {text.get_text() for text in axes.texts}
+    texts = {text.get_text() for text in axes.texts}
+    assert "15 writes, no option (ms per message) (n = 6)" in texts
     bars: list[Any] = list(axes.patches)
-    heights = sorted(abs(bar.get_height()) for bar in each(bars))
-    assert heights == pytest.approx([0.5 / 3, 1 / 3, 0.5])
+    widths = [bar.get_width() for bar in each(bars)]
+    assert widths == pytest.approx([100 / 3, 0, 50, 0, 50 / 3])
 
 
 def test_each_lesson_gets_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
