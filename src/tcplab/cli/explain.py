@@ -36,6 +36,8 @@ def with_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return words, []
 
 
+#: Exit statuses from here on are signals.
+_SIGNALLED: Final = 128
 #: Options without a value.
 _FLAGS: Final = ("--json", "--here", "--output", "--help", "-h")
 
@@ -198,10 +200,6 @@ def explain(
         _print(explanation.as_json() if json else explanation.report())
     # A signal's number comes from --timeout-s or Ctrl-C, after which the answer counts.
     return int(0 < (explanation.recorded.client.exit_status or 0) < _SIGNALLED)
-
-
-#: Exit statuses from here on are signals.
-_SIGNALLED: Final = 128
 
 
 def _print(text: str) -> None:

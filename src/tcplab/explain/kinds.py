@@ -66,8 +66,12 @@ def _resets(recorded: CommandExchange, conversations: Sequence[Conversation]) ->
     for conversation in conversations:
         if (kind := _reset(conversation)) is not None:
             found[kind[0]].append((conversation, kind[1]))
+    activities = Activities(recorded.client, recorded.span_ns[1])
     for cause, several in found.items():
-        waited = [interval for one, _text in several for interval in _retried(recorded, one)]
+        # The client's pause after a reset, before it goes on, is time that it costs.
+        calls = [one.sockets["client"].calls for one, _text in several if "client" in one.sockets]
+        pauses = [activities.pause_after(some[-1].pid, some[-1].time_ns) for some in calls if some]
+        waited = [pause for pause in pauses if pause is not None]
         times = f" ({len(several)} times)" * (len(several) > 1)
         yield cause, {"evidence": several[0][1] + times}, waited
 
@@ -125,17 +129,6 @@ def _is_idle(conversation: Conversation, fin_ns: int) -> bool:
     # A request that leaves later crosses the FIN.
     data = times[times < fin_ns - conversation.rtt_ns]
     return not len(data) or fin_ns - int(data[-1]) > 2 * max(conversation.rtt_ns, 10_000_000)
-
-
-def _retried(recorded: CommandExchange, conversation: Conversation) -> Iterator[Interval]:
-    """Yield the pause of a client after a reset, before it goes on."""
-    client = conversation.sockets.get("client")
-    if client is None or not client.calls:
-        return
-    last = client.calls[-1]
-    activities = Activities(recorded.client, recorded.span_ns[1])
-    if (pause := activities.pause_after(last.pid, last.time_ns)) is not None:
-        yield pause
 
 
 # ---- small segments ------------------------------------------------------------------------------

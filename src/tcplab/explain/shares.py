@@ -282,6 +282,7 @@ def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
     """
     intervals = []
     acks = [ack for ack in timeline.acks if ack.newly_acked_bytes]
+    acked = [ack.ack for ack in acks]
     small = {
         segment.number
         for segment in timeline.segments
@@ -289,8 +290,10 @@ def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
         and segment.reason is not Reason.RETRANSMISSION
     }
     for before, after in pairwise(timeline.segments):
-        at = bisect.bisect_left(acks, before.end, key=lambda ack: ack.ack)
-        if at == len(acks) or acks[at].payload_bytes or not {before.number, after.number} <= small:
+        at = bisect.bisect_left(acked, before.end)
+        if at == len(acks) or acks[at].payload_bytes:
+            continue
+        if before.number not in small or after.number not in small:
             continue
         later_ns = after.time_ns - acks[at].time_ns
         soon = later_ns >= 0 and abs(later_ns - max(sender_rtt_ns, 0)) <= _SOON_NS
@@ -307,12 +310,13 @@ def closed_windows(timeline: Timeline) -> list[Interval]:
     """
     soon_ns = int((timeline.rtt_ms or 0) * 1e6) + _SOON_NS
     intervals = []
+    ack_times = [ack.time_ns for ack in timeline.acks]
     for before, segment in pairwise(timeline.segments):
         if segment.reason is Reason.RETRANSMISSION:
             continue
         least = min(segment.payload_bytes, timeline.mss_bytes or segment.payload_bytes)
         needed = segment.offset + least
-        last = bisect.bisect_right(timeline.acks, segment.time_ns, key=time_of) - 1
+        last = bisect.bisect_right(ack_times, segment.time_ns) - 1
         if last < 0 or segment.time_ns - timeline.acks[last].time_ns > soon_ns:
             continue
         first = last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Generic, TypeVar
@@ -149,8 +149,8 @@ class Evidence:
         self._take_options(rows)
 
     def _take_log(self, log: Sequence[Event] | None) -> None:
-        _check_clocks(self.exchange, [*self.out, *self.into], self.peer_into or ())
-        _check_one_clock(self.out, self.peer_into)
+        _check_clocks(self)
+        _check_one_clock(self.out, self.peer_into or ())
         if log is not None:
             _check_belongs(log, self.out, self.into, at_peer=self.at_peer)
         #: How much earlier than the log the capture ends, or None. The log shows this if the
@@ -353,38 +353,34 @@ def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | N
 # ---- do the recordings belong together -----------------------------------------------------------
 
 
-_M = TypeVar("_M", Event, Packet)
-
-
-def _check_clocks(
-    exchange: ExchangeData[Any], packets: Iterable[Packet], peer_packets: Iterable[Packet]
-) -> None:
-    for name, events in (("log", exchange.log), ("peer_log", exchange.peer_log)):
-        if events is not None and not events:
+def _check_clocks(evidence: Evidence) -> None:
+    """Raise ValueError if a log is empty, or if times step back in the order of occurrence."""
+    exchange, peer_into = evidence.exchange, evidence.peer_into or ()
+    captured = sorted([*evidence.out, *evidence.into], key=lambda packet: packet.index)
+    for name, moments in (("log", exchange.log), ("peer_log", exchange.peer_log)):
+        if moments is not None and not moments:
             raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
-        _check_clock(name, events or (), lambda event: f"its '{event.name}' at {event.time_ns}")
-    for name, passed in (("segments", packets), ("peer_segments", peer_packets)):
-        in_order = sorted(passed, key=lambda packet: packet.index)
-        _check_clock(name, in_order, lambda packet: f"packet {packet.packet}")
+        _check_clock(name, moments or ())
+    _check_clock("segments", captured)
+    _check_clock("peer_segments", peer_into)
 
 
-def _check_clock(name: str, moments: Sequence[_M], describe: Callable[[_M], str]) -> None:
-    """Raise ValueError if times, given in order of occurrence, step back."""
+def _check_clock(name: str, moments: Sequence[Event | Packet]) -> None:
     for before, moment in pairwise(moments):
         back_ns = before.time_ns - moment.time_ns
         if back_ns > CLOCK_NOISE_NS:
+            if isinstance(moment, Event):
+                what = f"its '{moment.name}' at {moment.time_ns}"
+            else:
+                what = f"packet {moment.packet}"
             raise ValueError(
-                f"the clock stepped back by {back_ns / 1e6:.1f} ms in {name}, before"
-                f" {describe(moment)}: record it again"
+                f"the clock stepped back by {back_ns / 1e6:.1f} ms in {name}, before {what}:"
+                " record it again"
             )
 
 
-def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet] | None) -> None:
-    if peer_into is None:
-        return
-    sent: dict[tuple[int, int, int], int] = {}
-    for packet in out:
-        sent.setdefault((packet.offset, packet.payload_bytes, packet.flags), packet.time_ns)
+def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet]) -> None:
+    sent = {(p.offset, p.payload_bytes, p.flags): p.time_ns for p in reversed(out)}
     for packet in peer_into:
         left = sent.get((packet.offset, packet.payload_bytes, packet.flags))
         if left is not None and packet.time_ns < left - CLOCK_NOISE_NS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
@@ -81,6 +82,12 @@ class _Free:
     #: Bytes in flight, or 0 if the congestion window may have held the queue
     surely_bytes: int
     deferred: Why | None  #: Reason why the kernel may have deferred the burst, or None
+
+
+@lru_cache
+def _without_proof(why: Why, has_tail: bool) -> Why:
+    caveat = "which only a log can explain" if has_tail else "only a log can show whether it waited"
+    return replace(why, evidence=f"{why.evidence}, {caveat}")
 
 
 class Replay:
@@ -363,6 +370,8 @@ class Replay:
         self.segments.append(segment)
 
     def _carried(self, packet: Packet) -> list[Write]:
+        if not self.writes:
+            return []
         first = last = bisect.bisect_right(self.writes, packet.offset, key=lambda write: write.end)
         while last < len(self.writes) and self.writes[last].offset < packet.end:
             last += 1
@@ -479,11 +488,8 @@ class Replay:
             return Why(Reason.UNKNOWN, "", NO_LOG), None, None
         if (release := self._window_opened(moment, packet)) is not None:
             return self._seen.by_ack(release, packet), None, release.number
-        why = self.sender.why_full(packet)
-        caveat = "only a log can show whether it waited"
-        if self.sender.tail_bytes(packet):
-            caveat = "which only a log can explain"
-        return replace(why, evidence=f"{why.evidence}, {caveat}"), None, None
+        has_tail = bool(self.sender.tail_bytes(packet))
+        return _without_proof(self.sender.why_full(packet), has_tail), None, None
 
     def _window_opened(self, moment: ReplayEvent, packet: Packet) -> ReplayEvent | None:
         """Return the ACK just before a segment if only this ACK made room for it, or None."""

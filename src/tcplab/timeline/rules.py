@@ -54,6 +54,7 @@ class SenderState:
     """
 
     def __init__(self, evidence: Evidence) -> None:
+        self._has_log = evidence.log is not None
         self.una = self.nxt = self.written = 0
         self.window_end = 0
         self.cwnd = CongestionWindow(
@@ -266,6 +267,8 @@ class SenderState:
         self.nxt = packet.end
         self.written = max(self.written, self.nxt)
         self._last_sent_ns = packet.time_ns
+        if not self._has_log:  # then nothing is known to wait
+            return
         self._in_flight.append((packet.end, packet.time_ns))
         mss = self.mss_bytes
         if mss and packet.payload_bytes % mss and not by_timer:

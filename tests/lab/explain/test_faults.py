@@ -32,13 +32,6 @@ FAULTS = {
         NAGLE,
         side="client",
     ),
-    "sqlx-two-statements-per-query": Fault(
-        "https://github.com/transact-rs/sqlx/issues/4335",
-        lambda _: run.answers("ok", until="execute;"),
-        lambda _: run.sends(["prepare;", "execute;"], "ok", 8080),
-        NAGLE,
-        side="client",
-    ),
     "uwebsockets-cork-left-on": Fault(
         "https://github.com/uNetworking/uWebSockets/issues/639",
         lambda _: run.answers(*run.RESPONSE, prepare="c.setsockopt(socket.IPPROTO_TCP, 3, 1)"),

@@ -52,20 +52,6 @@ CASES = {
         "none",
         least_ms=900,
     ),
-    "a first answer that never comes to a client that polls": Case(
-        ACCEPT + "c.recv(9); time.sleep(99)",
-        CONNECT + "s.settimeout(1); s.sendall(b'ask'); s.recv(1)",
-        "server",
-        "none",
-        least_ms=900,
-    ),
-    "a banner that never comes": Case(
-        ACCEPT + "time.sleep(99)",
-        CONNECT + "s.settimeout(1); s.recv(9)",
-        "server",
-        "none",
-        least_ms=900,
-    ),
     "an upload that the server does not read": Case(
         ACCEPT + "time.sleep(99)",
         CONNECT + "s.settimeout(1)\nwhile True: s.sendall(bytes(100_000))",
@@ -124,16 +110,6 @@ CASES = {
         {"rtt_ms": 40, "loss": 0.005},
         change=("s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384); ", ""),
     ),
-    "a fixed receive buffer on a lossy path": Case(
-        "l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768); "
-        + ACCEPT
-        + "while c.recv(1 << 20): pass\nc.sendall(b'done')",
-        CONNECT + UPLOAD.replace("200", "35"),
-        "fixed-receive-buffer",
-        "fault",
-        "do not set SO_RCVBUF",
-        {"rtt_ms": 40, "loss": 0.01},
-    ),
     "slow start after a pause": Case(
         ACCEPT + "while c.recv(9): c.sendall(bytes(300_000))",
         CONNECT
@@ -158,14 +134,6 @@ CASES = {
         "raise the server's window in the protocol",
         {"rtt_ms": 40},
         change=("left = 4", "left = 99"),
-    ),
-    "blocks that are asked for one by one": Case(
-        ACCEPT + "while c.recv(9): c.sendall(bytes(65536))",
-        CONNECT + "for _ in range(15): s.sendall(b'ask'); s.recv(65536, socket.MSG_WAITALL)",
-        "round-trips",
-        "limit",
-        "send the next message before the answer arrives",
-        {"rtt_ms": 40},
     ),
     "a thread that sends while another reads": Case(
         ACCEPT + "while d := c.recv(65536): c.sendall(d[:len(d) // 8 or 1])",
@@ -317,11 +285,8 @@ HEALTHY = {
 
 #: Long cases that repeat a statement of others. tests/slow/explain tries them.
 SLOW = (
-    "a first answer that never comes to a client that polls",
-    "a banner that never comes",
     "an upload that the server does not read",
     "a slow reader with SO_RCVBUF",
-    "a fixed receive buffer on a lossy path",
     "a fixed send buffer on a lossy path, fixed",
     "slow start after a pause, fixed",
     "a window of the protocol above TCP, fixed",

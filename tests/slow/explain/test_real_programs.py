@@ -55,26 +55,12 @@ def node_server(folder: Path) -> Sequence[str]:
 
 
 FAULTS = {
-    "memcached-rs-command-in-two-writes": Fault(
-        "https://github.com/zonyitoo/memcached-rs/pull/7",
-        lambda _: run.memcached(),
-        run.rust_client,
-        NAGLE,
-        side="client",
-    ),
     "node-without-set-no-delay": Fault(
         "https://github.com/maxtaco/node-framed-msgpack-rpc/pull/1",
         lambda _: run.memcached(),
         lambda folder: run.node_client(folder, nodelay=False),
         NAGLE,
         side="client",
-    ),
-    "go-with-nodelay-off": Fault(
-        "https://github.com/golang/go/issues/57530",
-        lambda folder: run.go_server(folder, "delay"),
-        lambda _: run.curl(6, URL),
-        NAGLE,
-        side="server",
     ),
     "nginx-tcp-nodelay-off": Fault(
         "https://github.com/Varying-Vagrant-Vagrants/VVV/pull/238",
@@ -110,39 +96,11 @@ FAULTS = {
         lambda _: run.words("redis-benchmark -h server -n 20 -c 1 -t get -q"),
         "round-trips",
     ),
-    "pi-hole-a-connection-for-each-request": Limit(
-        "https://github.com/pi-hole/FTL/pull/2357",
-        run.nginx,
-        shell(f"for i in 1 2 3 4 5 6; do curl -s -o /dev/null {URL}small; done", "curl"),
-        "new-connections",
-    ),
     "go-http2-window-of-64-kib": Limit(
         "https://github.com/golang/go/issues/17985",
         lambda folder: run.go_http2(folder, "65536"),
         lambda folder: run.go_http2(folder, URL),
         "protocol-window",
-    ),
-    "node-http2-window-of-64-kib": Limit(
-        "https://github.com/nodejs/node/issues/19141",
-        lambda folder: run.node_http2(folder, "65535"),
-        lambda folder: run.node_http2(folder, URL),
-        "protocol-window",
-    ),
-    "uhttpd-one-write-per-header-line": Fault(
-        "https://github.com/openwrt/uhttpd/pull/34",
-        lambda _: run.answers(
-            "HTTP/1.1 200 OK\r\n", "Content-Length: 5\r\n", "Server: x\r\n", "\r\n", "hello"
-        ),
-        lambda _: run.asks(6),
-        NAGLE,
-        side="server",
-    ),
-    "lightway-both-buffers-of-fixed-size": Fault(
-        "https://github.com/expressvpn/lightway/pull/437",
-        lambda _: run.sink(rcvbuf=65536),
-        lambda _: run.uploads(1_000_000, sndbuf=262144),
-        "fixed-receive-buffer",
-        rtt_ms=40,
     ),
     "a goroutine reads while another writes twice": Fault(
         "",
@@ -204,16 +162,7 @@ HEALTHY = {
         lambda folder: run.go_http2(folder, URL),
         rtt_ms=40,
     ),
-    "node, HTTP/2 with a window of 4 MB": Healthy(
-        lambda folder: run.node_http2(folder, "4000000"),
-        lambda folder: run.node_http2(folder, URL),
-        rtt_ms=40,
-    ),
     "nginx as it comes": Healthy(run.nginx, lambda _: run.curl(10, URL + "small")),
-    "nginx with all three directives": Healthy(
-        lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay on;"),
-        lambda _: run.curl(10, URL + "small"),
-    ),
     "nginx, tcp_nopush makes up for tcp_nodelay off": Healthy(
         lambda folder: run.nginx(folder, "sendfile on; tcp_nopush on; tcp_nodelay off;"),
         lambda _: run.curl(10, URL + "small"),
@@ -225,27 +174,12 @@ HEALTHY = {
         rtt_ms=20,
     ),
     "lighttpd": Healthy(lighttpd, lambda _: run.curl(6, URL + "small")),
-    "wget": Healthy(run.nginx, words(f"wget -q -O /dev/null {URL}big")),
     "node's http": Healthy(node_server, lambda _: run.curl(6, URL)),
     "node with setNoDelay": Healthy(
         lambda _: run.memcached(), lambda folder: run.node_client(folder, nodelay=True)
     ),
-    "go": Healthy(run.go_server, lambda _: run.curl(6, URL)),
     "go, many small writes into a buffer": Healthy(
         lambda _: run.sink(), lambda folder: run.go_upload(folder, "buffered"), rtt_ms=20
-    ),
-    "rust, two writes and TCP_NODELAY": Healthy(
-        lambda _: run.memcached(), lambda folder: run.rust_client(folder, "nodelay")
-    ),
-    "memcached, one write": Healthy(
-        lambda _: run.memcached(),
-        lambda _: run.sends(["".join(run.MEMCACHED_WRITES)], "STORED\r\n", 11211),
-    ),
-    "memcached, two writes and TCP_NODELAY": Healthy(
-        lambda _: run.memcached(),
-        lambda _: run.sends(
-            run.MEMCACHED_WRITES, "STORED\r\n", 11211, "s.setsockopt(socket.IPPROTO_TCP, 1, 1)"
-        ),
     ),
     "redis, pipelined": Healthy(
         lambda _: run.redis(),
@@ -262,14 +196,6 @@ HEALTHY = {
     "iperf3 -R over 50 Mbit/s": Healthy(
         words("iperf3 -s"), words("iperf3 -c server -n 2M -R"), rtt_ms=20, rate_mbit=50
     ),
-    "netcat": Healthy(
-        words("nc.openbsd -l 8080"),
-        shell("head -c 1000000 /dev/zero | nc.openbsd -N server 8080", "nc.openbsd"),
-    ),
-    "socat": Healthy(
-        words("socat -u TCP-LISTEN:8080 OPEN:/dev/null"),
-        shell("head -c 1000000 /dev/zero | socat -u - TCP:server:8080", "socat"),
-    ),
     "a slow client": Healthy(
         run.nginx,
         shell(f"curl -s {URL}small --next -s {URL}small; sleep 0.2; curl -s {URL}small", "curl"),
@@ -278,8 +204,6 @@ HEALTHY = {
         lambda _: run.answers("k", until="payload"),
         lambda folder: run.java_chunks(folder, "buffered"),
     ),
-    "redis, one command": Healthy(lambda _: run.redis(), words("redis-cli -h server ping")),
-    "mosquitto, QoS 0": Healthy(run.mosquitto, lambda _: run.publishes(10)),
 }
 
 

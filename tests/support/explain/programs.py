@@ -192,35 +192,6 @@ def mosquitto(folder: Path, directives: str = "") -> list[str]:
     return ["/usr/sbin/mosquitto", "-c", str(folder / "mosquitto.conf")]
 
 
-GO_SERVER = """
-package main
-
-import ("bufio"; "net"; "os")
-
-func main() {
-    listener, _ := net.Listen("tcp", ":8080")
-    for {
-        c, _ := listener.Accept()
-        if len(os.Args) > 1 { c.(*net.TCPConn).SetNoDelay(false) }
-        lines := bufio.NewReader(c)
-        for {
-            line, err := lines.ReadString('\\n')
-            if err != nil { break }
-            if line == "\\r\\n" {
-                c.Write([]byte("HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\n"))
-                c.Write([]byte("hello"))
-            }
-        }
-    }
-}
-"""
-
-
-def go_server(folder: Path, *arguments: str) -> list[str]:
-    """Build a static Go server with two writes per answer; an argument clears TCP_NODELAY."""
-    return [built(folder, "server.go", GO_SERVER, "go", "build"), *arguments]
-
-
 def built(
     folder: Path, name: str, source: str, *compiler: str, libraries: Sequence[str] = ()
 ) -> str:
@@ -377,27 +348,6 @@ def go_upload(folder: Path, *arguments: str) -> list[str]:
     return [built(folder, "upload.go", GO_UPLOAD, "go", "build"), *arguments]
 
 
-RUST_CLIENT = """
-use std::io::{Read, Write};
-
-fn main() {
-    let mut server = std::net::TcpStream::connect("server:11211").unwrap();
-    if std::env::args().len() > 1 { server.set_nodelay(true).unwrap(); }
-    let mut answer = [0; 100];
-    for _ in 0..10 {
-        server.write_all(b"set key 0 0 5\\r\\n").unwrap();
-        server.write_all(b"hello\\r\\n").unwrap();
-        server.read(&mut answer).unwrap();
-    }
-}
-"""
-
-
-def rust_client(folder: Path, *arguments: str) -> list[str]:
-    """Build a Rust client with two writes per memcached query; an argument sets TCP_NODELAY."""
-    return [built(folder, "client.rs", RUST_CLIENT, "rustc"), *arguments]
-
-
 def publishes_in_batches(batches: int) -> list[str]:
     """Return an MQTT client that sends ten QoS 1 messages per write and then reads ten answers.
 
@@ -451,29 +401,6 @@ def go_http2(folder: Path, word: str) -> list[str]:
     return [built(folder, "http2.go", GO_HTTP2, "go", "build"), word]
 
 
-def node_http2(folder: Path, word: str) -> list[str]:
-    """Return a Node HTTP/2 server with a window of `word` bytes, or a client for the URL `word`."""
-    need("node")
-    (folder / "http2.js").write_text(
-        """
-        const http2 = require("http2"), word = process.argv[2];
-        if (word.startsWith("http")) {
-            const session = http2.connect(word);
-            const asked = session.request({":method": "POST"});
-            asked.on("close", () => session.close()).resume();
-            asked.end(Buffer.alloc(1000000));
-        } else {
-            const server = http2.createServer({settings: {initialWindowSize: +word}});
-            server.on("session", session => session.setLocalWindowSize(+word));
-            server.on("request", (asked, answer) => asked.resume().on("end", () => answer.end()));
-            server.listen(8080, "0.0.0.0");
-        }
-        """
-    )
-    return ["node", str(folder / "http2.js"), word]
-
-
-MEMCACHED_WRITES = ["set key 0 0 5\r\n", "hello\r\n"]
 RESPONSE = ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "hello"]
 
 GO_READER = """
@@ -593,11 +520,6 @@ def tls_client() -> list[str]:
             while left: left -= len(s.recv(left))
         """
     )
-
-
-def publishes(count: int) -> list[str]:
-    """Return a command that publishes `count` messages with mosquitto_pub."""
-    return ["sh", "-c", f"yes hello | head -{count} | mosquitto_pub -h server -t t -l"]
 
 
 def java_chunks(folder: Path, *arguments: str) -> list[str]:
