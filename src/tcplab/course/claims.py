@@ -34,7 +34,7 @@ VERDICTS: Final = ("holds", "holds with limits", "refuted", "not testable here")
 #: Outcomes without a verdict: the runs disagree, a number is outside its bounds, or a number is
 #: missing because a program is not installed or plain loopback shows no segments.
 UNDECIDED: Final = "your run does not decide"
-OTHERWISE: Final = "not borne out by your run"
+OTHERWISE: Final = "your run disagrees with the course"
 NOT_MEASURED: Final = "not measured here"
 
 #: The accepted probability that the true median is outside the interval that decides the outcome.
@@ -127,9 +127,10 @@ def measured(entry: Sequence[Any], result: Any) -> Number:
 
 
 def claims_of(lesson: str) -> list[Mapping[str, Any]]:
-    """Return the claims whose evidence includes the section *Test the claims* of a lesson."""
+    """Return the claims that a lesson tests in *Test the claims*, the refuted ones first."""
     section = re.compile(rf'lesson {lesson}(?:, "[^"]+")*, "Test the claims"')
-    return [claim for claim in data()["claim"] if section.search(claim["evidence"])]
+    claims = [claim for claim in data()["claim"] if section.search(claim["evidence"])]
+    return sorted(claims, key=lambda claim: bool(claim["verdict"] != "refuted"))
 
 
 def test_claims(lesson: str, **results: Any) -> Table:

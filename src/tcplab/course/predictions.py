@@ -106,12 +106,11 @@ class Predictions:
 
     def _ask(self, key: str, missing: Mapping[str, Question]) -> None:
         """Ask each question, or count it as skipped, or raise UnansweredError."""
-        if missing and os.environ.get(NOBODY_ANSWERS) == SKIP:
-            self._store(dict.fromkeys(missing, SKIP), key)
-        elif missing and frontend_is_interactive():
+        asks = frontend_is_interactive() and os.environ.get(NOBODY_ANSWERS) != SKIP
+        if asks:
             for name, question in missing.items():
                 self._store({name: _typed(question)}, key)
-        elif key == AGAIN:
+        elif key == AGAIN or os.environ.get(NOBODY_ANSWERS) == SKIP:
             self._store(dict.fromkeys(missing, SKIP), key)
         elif missing:
             raise UnansweredError(
