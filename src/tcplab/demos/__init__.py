@@ -11,7 +11,8 @@ invalid, ParameterError names the file, the step and the key in one line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from tcplab.demos.steps import Demo, Option, Step, every, find
 from tcplab.widgets.panel import Panel
@@ -30,6 +31,10 @@ class DemoPanel(Panel):
         super().__init__(load(demo.panel), title=demo.title, **demo.steps[0].settings)
         self.steps = demo.steps
         self.message = "Count the votes, then press Run."
+
+    def kept(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Keep one run of each step."""
+        return [run for run in self.runs if run["values"] != asked["values"]]
 
     def make_view(self) -> PanelView:
         """Return the view with the steps of the demo."""

@@ -1,4 +1,4 @@
-"""Write the steps of demos as slides (PNG files of questions and answers) and notes."""
+"""Write the steps of demos as slides (PNG files of questions, answers and pictures) and notes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.demos.steps import Demo, Step
+from tcplab.demos.steps import Demo, Option, Step
 from tcplab.errors import LabError
 from tcplab.experiments.mode import recorded_note
 from tcplab.figures.canvas import drawing, new_figure
@@ -26,7 +26,7 @@ _LINE: Final = 0.085
 
 
 def write_slides(demos: Sequence[Demo], directory: Path) -> None:
-    """Run each step, write its slides and notes.md, and print the paths of answers and notes."""
+    """Run each step, write its slides and notes.md, and print their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     notes = ["# Notes to the slides"]
     for demo in demos:
@@ -35,11 +35,15 @@ def write_slides(demos: Sequence[Demo], directory: Path) -> None:
         for number, step in enumerate(demo.steps, 1):
             stem = f"{demo.name}-{number}"
             run = _measured(panel, step)
-            question, answer = f"{stem}-question.png", f"{stem}-answer.png"
-            (directory / question).write_bytes(_question(demo, step))
-            (directory / answer).write_bytes(run["png"])
-            notes += _notes(demo, number, run, panel.spec.unit, (question, answer))
-            print(directory / answer)
+            files = [f"{stem}-{kind}.png" for kind in ("question", "answer", "picture")]
+            headline = run["headline"] if step.options else None
+            measured = "" if headline is None else f"{digits(headline)} {panel.spec.unit}"
+            right = None if headline is None else step.right(headline)
+            pictures = _slide(demo, step), _slide(demo, step, measured, right), run["png"]
+            for file, picture in zip(files, pictures, strict=True):
+                (directory / file).write_bytes(picture)
+                print(directory / file)
+            notes += _notes(demo, number, run, measured, files)
     (directory / NOTES).write_text("\n\n".join(notes) + "\n", encoding="utf-8")
     print(directory / NOTES)
 
@@ -53,15 +57,15 @@ def _measured(panel: Panel, step: Step) -> dict[str, Any]:
 
 
 def _notes(
-    demo: Demo, number: int, run: dict[str, Any], unit: str, files: Sequence[str]
+    demo: Demo, number: int, run: dict[str, Any], measured: str, files: Sequence[str]
 ) -> Iterator[str]:
     step = demo.steps[number - 1]
     yield f"### {number} · {step.title}"
     yield "\n".join(f"- `{file}`" for file in files)
     options = ", ".join(option.label for option in step.options)
     yield f"**Ask:** {step.ask}" + (f" ({options})" if options else "")
-    if step.options and run["headline"] is not None:
-        yield f"**Measured:** {digits(run['headline'])} {unit}".rstrip()
+    if measured:
+        yield f"**Measured:** {measured}"
     yield f"**Say:** {step.explain}"
     yield f"**The picture:** {run['title']}"
     origin = run["provenance"]
@@ -73,7 +77,8 @@ def _notes(
     yield "Measured here: " + ", ".join([*where, settings])
 
 
-def _question(demo: Demo, step: Step) -> bytes:
+def _slide(demo: Demo, step: Step, measured: str = "", right: Option | None = None) -> bytes:
+    """Draw the question with its options; once it is measured, with the answer as well."""
     with drawing():
         figure = new_figure()
         figure.text(0.05, 0.94, f"{demo.title} · {step.title}", fontsize=13, va="top")
@@ -82,7 +87,10 @@ def _question(demo: Demo, step: Step) -> bytes:
         figure.text(0.05, 0.84, "\n".join(lines), va="top", **look)
         top = 0.78 - _LINE * len(lines)
         for number, option in enumerate(step.options):
-            figure.text(0.09, top - 0.09 * number, option.label, fontsize=19, va="top")
+            mark, weight = ("✔ ", "bold") if option is right else ("", "normal")
+            at = 0.09, top - 0.09 * number
+            figure.text(*at, mark + option.label, fontsize=19, va="top", fontweight=weight)
+        figure.text(0.95, 0.3, measured, fontsize=40, ha="right", fontweight="bold")
         data = io.BytesIO()
         figure.savefig(data, format="png", dpi=PNG_WIDTH / figure.get_figwidth())
     return data.getvalue()

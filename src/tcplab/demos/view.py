@@ -66,8 +66,15 @@ class DemoView(PanelView):
         return WAITS  # the audience votes, so the field for a prediction is folded
 
     def row_names(self, names: list[str]) -> list[str]:
-        """Return only the numbers of the runs, because the table is in a narrow column."""
-        return [name.partition(" ·")[0] for name in names]
+        """Return the steps of the runs, because a question may refer to an earlier step."""
+        settings = [step.settings for step in self._steps]
+        named = zip(names, self.panel.runs, strict=True)
+        return [
+            f"Step {settings.index(run['values']) + 1}"
+            if run["values"] in settings
+            else name.partition(" ·")[0]
+            for name, run in named
+        ]
 
     def refresh(self) -> None:
         """Show the step's question, and the answer once it has been measured."""
@@ -88,6 +95,7 @@ class DemoView(PanelView):
         import ipywidgets as w
 
         full = w.Button(description="Full screen").add_class("tcplab-full")
+        why = w.Button(description="Why? (W)").add_class("tcplab-why")
         acting = [field for name, field in self.fields.items() if name not in AT_START]
         others = [field for name, field in self.fields.items() if name in AT_START]
         shown = (self._asked(), self.numbers, self.origin, self._files())
@@ -96,7 +104,7 @@ class DemoView(PanelView):
         fold.observe(lambda change: self._unfold(change["new"], self._sliders, more), "value")
         self._unfold(False, self._sliders, more)
         self._fold = fold
-        head = group("head", self._title(), fold, full)
+        head = group("head", self._title(), fold, why, full)
         left = group("controls", self.ballot, *self._actions(), self.answer, self.comparison)
         body = group("body", left, group("output", self.frame))
         return [head, self.steps, self.ask, body, self._sliders, more]

@@ -231,6 +231,10 @@ class Chain(Variant, label="{0.pipeline.key}"):
             return None
         return statistics.median(run.cpu_s for run in self.runs) / self.size_mb * 1e3
 
+    @derived("CPUs busy", ".1f")
+    def busy_cpus(self) -> float | None:
+        return sum(self.cpu_shares) or None
+
     @derived("CPU per program (%)")
     def cpu_percent(self) -> str | None:
         return " + ".join(f"{share * 100:.0f}" for share in self.cpu_shares) or None

@@ -10,20 +10,35 @@
 A figure is drawn for a column of at least 640 pixels and scrolls in a narrower one. The font size
 of a drawing is at least 12 pixels, and no information depends on colour alone. In a page, a figure
 takes the page's font and theme (see page.py). A result without data to draw raises ValueError.
-This package exports the functions in each module's ``__all__``.
 """
 
-# ruff: noqa: F403
-
-from tcplab.figures.bottleneck import *
-from tcplab.figures.cork import *
-from tcplab.figures.curves import *
-from tcplab.figures.diagnosis import *
-from tcplab.figures.generic import *
-from tcplab.figures.picture import Picture as Picture
-from tcplab.figures.pipes import *
-from tcplab.figures.the_lab import *
-from tcplab.figures.timeline_figure import *
+from tcplab.figures.bottleneck import bottleneck
+from tcplab.figures.cork import cork_scenarios
+from tcplab.figures.curves import in_flight, time_sequence
+from tcplab.figures.diagnosis import cause, symptom
+from tcplab.figures.generic import draw, draw_bars, draw_curves
+from tcplab.figures.picture import Picture
+from tcplab.figures.pipes import copy_path
+from tcplab.figures.the_lab import handshake
+from tcplab.figures.timeline_figure.paint import timeline
+from tcplab.figures.timeline_figure.view import choose_message
 from tcplab.machine import require_modules
+
+__all__ = [
+    "Picture",
+    "bottleneck",
+    "cause",
+    "choose_message",
+    "copy_path",
+    "cork_scenarios",
+    "draw",
+    "draw_bars",
+    "draw_curves",
+    "handshake",
+    "in_flight",
+    "symptom",
+    "time_sequence",
+    "timeline",
+]
 
 require_modules("matplotlib")

@@ -15,7 +15,6 @@ from tcplab.tables import grouped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bottleneck"]
 
 _RATE_WINDOW_S: Final = 0.5
 #: Drops and marks are thinned to fewer than twice this number, because thousands would overlap.

@@ -16,8 +16,6 @@ from tcplab.tables import count, ms
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["cork_scenarios"]
-
 
 @drawn
 def cork_scenarios(result: Scenarios) -> Picture:

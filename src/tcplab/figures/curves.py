@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["in_flight", "time_sequence"]
 
 #: The shortest wait that is shaded, as a share of the axis. A shorter one would be invisible.
 _SHORTEST_SHARE: Final = 0.004

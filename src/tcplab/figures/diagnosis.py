@@ -12,7 +12,7 @@ from tcplab.figures.curves import in_flight
 from tcplab.figures.generic import Panel, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
-from tcplab.figures.timeline_figure import timeline
+from tcplab.figures.timeline_figure.paint import timeline
 from tcplab.segments import FROM_SERVER
 from tcplab.tables import count, digits, ms
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tcplab.experiments.diagnosis import Diagnosis
     from tcplab.segments import SegmentArray
 
-__all__ = ["cause", "symptom"]
 
 _HEADER_BYTES: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
 _TEXT: Final = Style(style.BLUE, "", "text")

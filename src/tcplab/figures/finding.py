@@ -22,8 +22,6 @@ from tcplab.experiments.provenance import warning_note
 from tcplab.experiments.result import Tabular
 from tcplab.tables import Column, cell, digits
 
-__all__: list[str] = []
-
 #: Numbers whose ratio is smaller are nearly the same.
 _CLEARLY: Final = 1.1
 

@@ -28,14 +28,13 @@ from tcplab.experiments.result import Tabular
 from tcplab.figures import canvas, style
 from tcplab.figures.finding import column_of, finding
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import ON_WHITE, SMALL, Style, look_of, text_width_px
+from tcplab.figures.style import ON_WHITE, Style, look_of
 from tcplab.tables import cell, digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_bars", "draw_curves"]
 
 #: The styles of bars, one per panel. draw_bars() ignores further quantities.
 LOOKS: Final = (
@@ -48,8 +47,6 @@ LOOKS: Final = (
 
 #: If the longest bar is more than this many times as long as another, the other is invisible.
 _MOST_TIMES: Final = 100
-#: The width of a figure's axes in units, which leaves room for the names.
-_BARS_PX: Final = 450
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,6 @@ class Panel:
     spread: Sequence[tuple[float, float]] = ()  #: minimum and maximum of each row, drawn as a line
     dots: Sequence[Dots] = ()
     words: Sequence[str] = ()  #: labels at the ends of the rows
-    inside: Sequence[Sequence[str]] = ()  #: labels inside the parts of each bar, if they fit
     limits: tuple[float, float] | None = None  #: limits of a logarithmic axis, or None if linear
     room: float = 1.3  #: length of a linear axis relative to the longest row
     share: float = 1.0  #: share of the figure's width, relative to the other panels
@@ -123,12 +119,6 @@ class Panel:
             beside(axes, text, ends[y], y, mark=bool(self.dots))
         if not self.bars:
             axes.grid(axis="x")
-        unit = _BARS_PX * self.share / axes.get_xlim()[1]
-        for y, (parts, words_of) in enumerate(zip(self.bars, self.inside, strict=False)):
-            left = 0.0
-            for (_look, length), text in zip(parts, words_of, strict=False):
-                within(axes, text, left + length / 2, y, length * unit)
-                left += length
 
 
 def draw_rows(
@@ -325,12 +315,6 @@ def beside(
     # The label is drawn over the grid but below the data.
     where |= {"textcoords": "offset points", "bbox": ON_WHITE, "zorder": 0.9}
     axes.annotate(words, (x, y), **where)
-
-
-def within(axes: Axes, words: str, x: float, y: float, width_px: float) -> None:
-    """Write a label in the middle of a bar if the bar, `width_px` wide, has room for it."""
-    if text_width_px(words, SMALL) + 6 < width_px:
-        axes.text(x, y, words, ha="center", va="center", bbox=ON_WHITE)
 
 
 def tick_decades(axes: Axes, which: str = "x") -> None:

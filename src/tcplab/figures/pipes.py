@@ -1,4 +1,4 @@
-"""Draw the figures for the pipes lesson, on CPU times and the copies of a byte."""
+"""Draw the path of a byte through a pipeline, with each of its copies."""
 
 from __future__ import annotations
 
@@ -8,22 +8,14 @@ from typing import TYPE_CHECKING, Final
 from tcplab.experiments import Result, table
 from tcplab.experiments.pipes import Chain, Pipeline
 from tcplab.figures import canvas, style
-from tcplab.figures.generic import Panel, draw_rows
-from tcplab.figures.picture import Picture, drawn, some
+from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import SMALL, TEXT, Line, Style
 from tcplab.models.copies import STAGES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["copy_path", "pipe_cpus"]
 
-_PROGRAMS: Final = (
-    Style(style.BLUE, "", "first"),
-    Style(style.ORANGE, "//", "second"),
-    Style(style.GREEN, "--", "third"),
-    Style(style.PURPLE, "xx", "fourth"),
-)
 _COPY: Final = Line("-", style.VERMILION, 3.0)
 _HANDED_ON: Final = Line("--", style.GREEN, 2.6)
 _DROPPED: Final = Line(":", style.GREY, 2.2)
@@ -34,59 +26,13 @@ _PROGRAM, _KERNEL, _HALF = 0.76, 0.2, 0.14
 _Point = tuple[float, float]
 
 
-# ---- the CPUs ------------------------------------------------------------------------------------
-
-
-@drawn
-def pipe_cpus(result: Result[Chain]) -> Picture:
-    """Draw a bar per variant within one machine, with each program's share of a CPU."""
-    measured = some(
-        [chain for chain in _measured(result) if not chain.pipeline.wire],
-        "no variant within one machine was measured; see the notes in the table",
-    )
-    cores = int(result.provenance["cores"])
-    panel = Panel(
-        "CPUs busy with each program, on average",
-        bars=[list(zip(_PROGRAMS, chain.cpu_shares, strict=False)) for chain in measured],
-        inside=list(map(_programs, measured)),
-    )
-    figure = draw_rows(_row_names(measured), panel, characters=36, row=31)
-    [axes] = figure.axes
-    end = max(cores * 1.04, *(sum(chain.cpu_shares) for chain in measured))
-    axes.axvline(cores, color="black", ls="--")
-    axes.annotate(f"all {cores} CPUs ", (cores, -0.8), ha="right", va="center")
-    axes.set(xlim=(0, end), ylim=(len(measured) - 0.5, -1.2))
-    most = max(measured, key=lambda chain: len(chain.cpu_shares))
-    title = (
-        f"The programs of {most.pipeline.shown} keep {sum(most.cpu_shares):.1f} CPUs busy together"
-    )
-    note = f"{len(most.cpu_shares)} processes share {cores} CPUs"
-    return Picture(figure, title, table(result), note)
-
-
-def _programs(chain: Chain) -> list[str]:
-    return [command.lower() for command in chain.pipeline.commands]
-
-
-def _measured(result: Result[Chain]) -> list[Chain]:
-    return [chain for chain in result.variants if chain.runs]
-
-
-def _row_names(chains: Sequence[Chain]) -> list[str]:
-    names = [chain.pipeline.name for chain in chains]
-    return [name.replace(" → ", "\n→ ") if len(name) > 30 else name for name in names]
-
-
-# ---- the copies ----------------------------------------------------------------------------------
-
-
 @drawn
 def copy_path(result: Result[Chain], key: str) -> Picture:
     """Draw the path of a byte with each of its copies."""
     chain = result[key]
     if not chain.runs:
         raise ValueError(f"{chain.pipeline.name} was not measured: {chain.missing}")
-    measured = _measured(result)
+    measured = [chain for chain in result.variants if chain.runs]
     figure, axes = canvas.new_axes()
     _draw_path(axes, chain.pipeline)
     title, note = _path_finding(chain, measured)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from tcplab.experiments.connection import ShortConnection
 
-__all__ = ["handshake"]
 
 _LOOKS: Final = {
     "opens": Line("-", style.VERMILION, 2.6),

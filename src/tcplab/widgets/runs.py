@@ -172,9 +172,13 @@ class Runs:
         self._number += 1
         code = self.spec.measurement.code(asked["values"])
         run = {**result, **asked, "number": self._number, "code": code}
-        self.runs = [*self.runs, run][-KEPT_RUNS:]
+        self.runs = [*self.kept(asked), run]
         notes = [f"Note: {note}." for note in run["notes"]]
         self._set("done", " ".join([f"Done in {took_s:.1f} s.", *notes]), None)
+
+    def kept(self, _asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the runs that a new run, asked for with these values, leaves in the table."""
+        return self.runs[-KEPT_RUNS + 1 :]
 
     def _set(self, phase: Phase, message: str, progress: float | None) -> None:
         self.phase, self.message, self.progress = phase, message, progress

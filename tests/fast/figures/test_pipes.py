@@ -43,15 +43,6 @@ MADE = Result(
 )
 
 
-def test_title_states_how_many_cpus_the_processes_used() -> None:
-    picture = figures.pipe_cpus(MADE)
-    assert picture.title == "The programs of dd | nc → nc | pv keep 1.6 CPUs busy together"
-    assert picture.note == "4 processes share 2 CPUs"
-    [axes] = picture.figure.axes
-    assert len(axes.get_yticklabels()) == 4  # the chains over the wire are left out
-    assert_readable(picture)
-
-
 @pytest.mark.parametrize(
     ("sender", "receiver"),
     [("nc", "null"), ("netcat", "pv-copying"), ("splice", "dd"), ("splice", "discard")],
@@ -75,7 +66,5 @@ def assert_path_shows_each_copy(pipeline: Pipeline) -> figures.Picture:
 
 def test_nothing_measured_is_refused() -> None:
     nothing = Result([chain("dd-nc")], {"cores": 2})
-    with pytest.raises(ValueError, match="see the notes in the table"):
-        figures.pipe_cpus(nothing)
     with pytest.raises(ValueError, match=r"nc → nc was not measured: missing: nc"):
         figures.copy_path(nothing, "dd-nc")

@@ -124,6 +124,12 @@ def test_pointer_and_keys_reach_every_reason(page: Page) -> None:
     assert status.inner_text() == before
 
 
+LINE_IS_ON_THE_SCREEN = """figure => {
+    const line = figure.shadowRoot.querySelector(".now")?.getBoundingClientRect();
+    return !line || (line.left >= 0 && line.left <= innerWidth);
+}"""
+
+
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
 def test_play_shows_holds_in_time_and_respects_reduced_motion(page: Page, motion: Any) -> None:
     page.clock.install()
@@ -140,6 +146,7 @@ def test_play_shows_holds_in_time_and_respects_reduced_motion(page: Page, motion
         # The reason is in the bar as soon as it is known.
         seen.add((held, hold.last.is_visible()))
         dots += shown.locator("circle.dot").count()
+        assert shown.evaluate(LINE_IS_ON_THE_SCREEN)
     assert (False, False) in seen
     assert (True, True) in seen
     assert (dots > 0) is (motion == "no-preference")

@@ -447,6 +447,13 @@ def _run_step(panel: Locator, demo: Demo, number: int) -> None:
     assert panel.locator(".tcplab-answer p").text_content() == step.explain
     assert panel.locator(".tcplab-vote.tcplab-hit").count() <= bool(step.options)
     assert_fits(panel)
+    panel.locator(".tcplab-answer p").wait_for(state="hidden")
+    panel.page.keyboard.press("w")
+    panel.locator(".tcplab-answer p").wait_for(state="visible")
+    assert_fits(panel)
+    if number + 1 < len(demo.steps):
+        panel.page.keyboard.press("PageDown")
+        panel.locator(".tcplab-ask", has_text=demo.steps[number + 1].ask).wait_for()
 
 
 # ---- whole lessons ----

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 import shutil
 import subprocess
 import sys
+import zlib
+from collections import Counter
 from html import unescape
 from pathlib import Path
 
@@ -60,6 +64,10 @@ def test_worksheets_have_all_quiz_choices_and_no_answers(sheets: dict[str, str])
             assert len(explanation) < 15 or explanation not in sheet, explanation
 
 
+def test_hand_out_is_without_the_line_for_instructors(folder: Path) -> None:
+    assert "Instructor" not in (folder / "handout.html").read_text().partition("<h2")[0]
+
+
 def test_hand_out_names_the_files_of_every_set() -> None:
     text = (ROOT / "docs" / "handout.md").read_text()
     for source in each(path.parent for path in ROOT.glob("exercises/*/task.py")):
@@ -90,3 +98,17 @@ def test_every_printed_page_fits_on_one_sheet(folder: Path) -> None:
             page.goto(path.as_uri())
             pdf = page.pdf(prefer_css_page_size=True)
             assert 1 <= pdf.count(b"/Type /Page\n") <= 2, path.name
+            assert type_size(pdf) == pytest.approx(10.5, abs=0.1), path.name
+
+
+def type_size(pdf: bytes) -> float:
+    """Return the most frequent size of the type in points, which Chromium may have shrunk."""
+    sizes: Counter[float] = Counter()
+    for stream in re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL):
+        with contextlib.suppress(zlib.error):
+            text = zlib.decompress(stream)
+            scale = math.prod(
+                map(float, re.findall(rb"([\d.]+) 0 0 -?[\d.]+ \S+ \S+ cm", text)[:2])
+            )
+            sizes.update(scale * float(size) for size in re.findall(rb"/F\d+ (\S+) Tf", text))
+    return sizes.most_common(1)[0][0]

@@ -66,13 +66,13 @@ def test_slides_show_the_question_and_answer_of_each_step(
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     assert cli.main(["demo", "small-writes", "--slides", str(tmp_path / "slides")]) == 0
     pictures = sorted((tmp_path / "slides").glob("*.png"))
-    assert len(pictures) == 2 * len(demos.find("small-writes").steps)
+    assert len(pictures) == 3 * len(demos.find("small-writes").steps)
     for picture in each(pictures):
         assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1280, 720)
     notes = (tmp_path / "slides" / "notes.md").read_text()
     assert all(picture.name in notes for picture in each(pictures))
     assert notes.count("**Ask:**") == 5
-    assert notes.count("not measured now: TCPLAB_MODE=recorded.") == len(pictures) // 2
+    assert notes.count("not measured now: TCPLAB_MODE=recorded.") == len(pictures) // 3
 
 
 @pytest.mark.parametrize(

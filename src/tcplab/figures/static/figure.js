@@ -73,6 +73,14 @@ class TcplabFigure extends HTMLElement {
     for (const [mark] of this.parts) mark.setAttribute("tabindex", mark === next ? 0 : -1);
     if (this.below.contains(this.shadowRoot.activeElement)) this.choose(next);
     else next.focus({ preventScroll: true });
+    const { x, width } = next.getBBox();
+    this.show(x + width / 2);
+  }
+
+  /** Scroll a drawing that is wider than the screen until this place, in its units, is visible. */
+  show(at) {
+    const unit = this.svg.clientWidth / this.svg.viewBox.baseVal.width;
+    this.drawing.scrollLeft = at * unit - 0.6 * this.drawing.clientWidth;
   }
 
   /** Play the time axis. In general 1 ms takes 0.1 s, but each of its stretches takes 1.6 to 8 s. */
@@ -88,6 +96,7 @@ class TcplabFigure extends HTMLElement {
     this.button.textContent = "■ Stop";
     let said = "";
     const until = (at, time, slowed) => {
+      this.show(at);
       clip.firstChild.setAttribute("width", at - x);
       for (const end of ["x1", "x2"]) now.setAttribute(end, at);
       dots.replaceChildren();

@@ -19,7 +19,6 @@ from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["timeline"]
 
 T = TypeVar("T")
 

@@ -58,13 +58,30 @@ function save(name, data) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
+/** Listen to a presenter's keys: Page Down and Page Up for the steps, and W for the explanation. */
+function present(root) {
+  const press = (event) => {
+    const steps = [...root.querySelectorAll(".tcplab-steps input")];
+    const by = { PageDown: 1, PageUp: -1 }[event.key];
+    if (by) steps[steps.findIndex((step) => step.checked) + by]?.click();
+    else if (event.key.toLowerCase() === "w" && !event.target.matches("textarea, [type=text]")) root.toggleAttribute("data-why");
+    else return;
+    event.preventDefault();
+  };
+  root.addEventListener("change", ({ target }) => target.matches(".tcplab-steps input") && root.removeAttribute("data-why"));
+  document.addEventListener("keydown", press);
+  return () => document.removeEventListener("keydown", press);
+}
+
 function attend(root, model) {
   set(root, { role: "region", "aria-label": model.get("title") });
   for (const note of document.getElementsByClassName(model.get("note"))) note.hidden = true;
   root.addEventListener("click", ({ target }) => {
     if (target.closest(".tcplab-copy")) copy(target);
+    if (target.closest(".tcplab-why")) root.toggleAttribute("data-why");
     if (target.closest(".tcplab-full")) document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen();
   });
+  const leaveKeys = root.matches(".tcplab-demo") ? present(root) : () => {};
   const scale = () => root.matches(".tcplab-demo") && fill(root);
   addEventListener("resize", scale);
   scale();
@@ -74,6 +91,7 @@ function attend(root, model) {
   const leave = listen(root, model);
   return () => {
     leave();
+    leaveKeys();
     removeEventListener("resize", scale);
   };
 }
