@@ -35,6 +35,8 @@ _NEEDLESS: Final = 0.5
 #: timer, and the kernel still holds a small write.
 _TIMER_NS: Final = (35_000_000, 250_000_000)
 _PATTERN: Final = 3
+#: A client that ends a connection sends its farewell at most this long before.
+_FAREWELL_NS: Final = 5_000_000
 #: A smaller share of the time is not worth a word.
 _LEAST: Final = 0.1
 
@@ -87,10 +89,11 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
     reset_ns = int(rsts[0])
     ended = client["time_ns"][client.is_fin | client.is_rst]
     if len(ended) and int(ended[0]) < reset_ns:
-        # The client had ended the connection. What it sent after the server's last data is a
-        # farewell, such as TLS's close_notify.
+        # The client had ended the connection. What it sent after the server's last data, and just
+        # before its own end, is a farewell, such as TLS's close_notify.
         lost = _lost_times(conversation)
-        if not len(lost) or (len(answers) and bool((lost > answers["time_ns"].max()).all())):
+        latest_ns = max(answers["time_ns"].max(initial=0), int(ended[0]) - _FAREWELL_NS)
+        if not len(lost) or (len(answers) and bool((lost > latest_ns).all())):
             return None
     if not _was_used(conversation, reset_ns):
         return None
