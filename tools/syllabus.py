@@ -2,7 +2,7 @@
 
     python -m tools.syllabus [COURSE]
 
-prints the two tables of the instructor's kit. The last line of a question's text names the
+prints the three tables of the instructor's kit. The last line of a question's text names the
 sections that teach it. `breaks` in `hidden/mutants.py` names the rule that a mistake breaks.
 """
 
@@ -26,6 +26,15 @@ _TAUGHT: Final = re.compile(r"^\*Taught in (.+)\.\*$", re.MULTILINE)
 _LINK: Final = re.compile(
     r"\[([^]]+) · ([^]]+)\]\(<?\.\./\.\./(lessons/[\w-]+\.ipynb)#((?:[^()<>]|\(\))+)>?\)"
 )
+#: The first word of each part in a set's title, and the part's column.
+_PARTS: Final = {
+    "Predict": "calculate",
+    "Read": "read captures",
+    "Program": "program",
+    "Send": "send a packet",
+    "Explain": "explain",
+    "Measure": "plan and plot",
+}
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -85,9 +94,9 @@ def _code(text: str) -> list[str]:
 
 
 def tables(root: Path) -> str:
-    """Return the two tables of the instructor's kit as Markdown."""
+    """Return the three tables of the instructor's kit as Markdown."""
     return "\n\n".join(
-        "\n".join(rows(root / "solutions")) for rows in (_taught_rows, _program_rows)
+        "\n".join(rows(root / "solutions")) for rows in (_taught_rows, _point_rows, _program_rows)
     )
 
 
@@ -104,6 +113,21 @@ def _taught_rows(sources: Path) -> Iterator[str]:
             for question in questions
         ]
         yield f"| {source.name} | {' · '.join(parts)} |"
+
+
+def _point_rows(sources: Path) -> Iterator[str]:
+    yield "| set | minutes | " + " | ".join(_PARTS.values()) + " | lines of C per point |"
+    yield "|---|---|" + "---|" * (len(_PARTS) + 1)
+    for source in assignments(sources):
+        first = json.loads((source / f"{source.name}.ipynb").read_text())["cells"][0]
+        head = "".join(first["source"])
+        minutes = re.search(r"^\d+ points, (.+?)(?: minutes)?, after", head, re.MULTILINE)
+        listed = re.findall(r"^\| (\w+?)s? .*\| (\d+) \|$", head, re.MULTILINE)
+        points = {part: sum(int(n) for word, n in listed if word == part) for part in _PARTS}
+        if minutes and listed:
+            shown = " | ".join(map(str, points.values()))
+            lines = programs(source).lines / points["Program"]
+            yield f"| {source.name} | {minutes[1]} | {shown} | {lines:.1f} |"
 
 
 def _program_rows(sources: Path) -> Iterator[str]:

@@ -27,7 +27,7 @@ ANSWERS = {
     "q2": ["q2_data_percent"],
     "q3": ["q3_again_bytes", "q3_segments"],
     "q4": ["q4_full_bytes"],
-    "q5": ["q5_again"],
+    "q5": ["q5_last_byte", "q5_times"],
     "q6": ["q6_reason"],
     "q7": [],
     "q8": ["q8_packet"],
@@ -106,12 +106,14 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept a number of segments."""
-    most = bounds_of(submission.capture).segments
-    given = numbers_in(submission.answers, ANSWERS["q5"], least=0, most=most)
-    if isinstance(given, Verdict):
-        return given
-    return Verdict(1, "This is a number. Does it count only segments with data?")
+    """Accept a byte of the file, and a number of times up to the number of segments."""
+    bounds = bounds_of(submission.capture)
+    byte = numbers_in(submission.answers, ["q5_last_byte"], least=1, most=bounds.payload_bytes)
+    times = numbers_in(submission.answers, ["q5_times"], least=1, most=bounds.segments)
+    for given in (byte, times):
+        if isinstance(given, Verdict):
+            return given
+    return Verdict(1, "This is a byte. Why was it sent as often as this, and by which rule?")
 
 
 def check_q6(submission: Submission) -> Verdict:

@@ -256,8 +256,8 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
         return Verdict(0, f"Over {asked.far_rtt_ms} ms: {damage}")
     return combine(
         [
-            (0.7, age),
-            (0.3, _look_at_the_flight(far)),
+            (2 / 3, age),
+            (1 / 3, _look_at_the_flight(far)),
         ]
     )
 

@@ -16,10 +16,10 @@ MUTANTS = {
         loses={"q2": 1}, then={"q2-answer": "q2_jain = max(0.2, min(rates) / max(rates))"}
     ),
     "age-until-the-ack": Mutant(
-        loses={"q3": 0.5}, then={"q3-answer": 'q3_age_ms = q3_age_ms + n["live_rtt_ms"] / 2'}
+        loses={"q3": 0.75}, then={"q3-answer": 'q3_age_ms = q3_age_ms + n["live_rtt_ms"] / 2'}
     ),
     "limit-bounds-all": Mutant(
-        loses={"q3": 1},
+        loses={"q3": 1.5},
         then={"q3-answer": 'q3_limit_bytes = q3_limit_bytes + n["live_in_flight_bytes"]'},
     ),
     "marks-every-echo-but-never-answers": Mutant(
@@ -53,25 +53,25 @@ MUTANTS = {
         loses={"q5": 1}, then={"q5-answer": "q5_queue_ms = q5_queue_ms + path_ms"}
     ),
     "blames-the-wrong-one": Mutant(
-        loses={"q6": 2},
+        loses={"q6": 3},
         then={"q6-answer": 'q6_reason = {"marked": "kept-everything"}.get(q6_reason, "marked")'},
     ),
     # A round trip that has grown does not prove that a queue is full.
     "believes-in-long-queues": Mutant(
-        loses={"q6": 2},
+        loses={"q6": 3},
         then={
             "q6-answer": 'full = "dropped-when-full"\n'
             'q6_reason = "lost-by-chance" if q6_reason == full else full'
         },
     ),
     "lets-the-buffer-fill": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 3},
         files={"live.c": [("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30")]},
         breaks="the send buffer also holds unsent data, and grows with the window",
     ),
     # Its records pass for newer than any number that comes.
     "invents-a-number": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 3},
         files={
             "live.c": [
                 ("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30"),
@@ -81,7 +81,7 @@ MUTANTS = {
         breaks="the send buffer also holds unsent data, and grows with the window",
     ),
     "bounds-what-is-in-flight": Mutant(
-        loses={"q7": 1.5},
+        loses={"q7": 1},
         files={
             "live.c": [
                 (
@@ -93,14 +93,14 @@ MUTANTS = {
         breaks="SO_SNDBUF also limits the data in flight",
     ),
     "sends-the-number-alone": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 3},
         files={"live.c": [("memset(record, (int)(number & 0xff), RECORD_BYTES);", "")]},
     ),
     "does-not-compile": Mutant(
-        loses={"q7": 5}, files={"live.c": [("left = sizeof record;", "left = ")]}
+        loses={"q7": 3}, files={"live.c": [("left = sizeof record;", "left = ")]}
     ),
     "never-ends": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 3},
         files={"live.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]},
     ),
 }

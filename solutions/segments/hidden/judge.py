@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tcplab.grading.archive import Stored
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import facts_of
@@ -110,18 +112,20 @@ def q3(submission: Submission) -> Verdict:
 def _found_in(capture: Stored) -> dict[str, Any]:
     """Return the correct answers for a capture, including the cause that it was recorded for."""
     facts = facts_of(capture)
-    end = again = 0
-    for row in facts.data:
-        again += int(row["seq"]) < end
-        end = max(end, int(row["seq"]) + int(row["payload_bytes"]))
+    ends = facts.data["seq"] + facts.data["payload_bytes"]
+    sent = np.zeros(ends.max(), dtype=int)  # how often each byte was sent
+    for start, end in zip(facts.data["seq"], ends, strict=True):
+        sent[start:end] += 1
+    most_often = np.flatnonzero(sent == sent.max())
     syns = facts.rows[facts.rows.is_syn]
     announced = [int(syns.sent_by(end)["mss"].max()) for end in ("client", "server")]
     return {
         "announced": min(announced),
         "announced_by_client": announced[0],
         "full_bytes": min(announced) - TIMESTAMPS_OPTION,
-        "again": again,
-        "data_segments": facts.data_segments,
+        "first_byte": int(most_often[0]),
+        "last_byte": int(most_often[-1]),
+        "times": int(sent.max()),
         "reason": facts.cause,
     }
 
@@ -145,17 +149,25 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """Check how many data segments of the client carry bytes that were sent before."""
+    """Check the last of the bytes that the client sent most often, and how often it was sent."""
     facts = _found_in(submission.capture)
-    hints = []
-    if facts["again"] != facts["data_segments"]:
-        hints = [Hint(facts["data_segments"], "these are all of the client's data segments.")]
-    return submission.check_count(
-        "q5_again",
-        facts["again"],
-        hints=hints,
-        wrong="Follow the client's sequence numbers: which of its data segments go back?",
+    byte = submission.check_count(
+        "q5_last_byte",
+        facts["last_byte"],
+        hints=[
+            Hint(facts["first_byte"], "this is the first of these bytes.", 0.5),
+            Hint(facts["last_byte"] + 1, "this is the number of the byte after it.", 0.5),
+        ],
+        wrong="Go through the client's segments with data, and count for each of their bytes that"
+        " it was sent once more. The first byte of a segment has its sequence number.",
     )
+    times = submission.check_count(
+        "q5_times",
+        facts["times"],
+        hints=[Hint(facts["times"] - 1, "the first time counts, too.", 0.5)],
+        wrong="Count the client's segments with data that carry this byte.",
+    )
+    return combine([(0.75, byte), (0.25, times)])
 
 
 def q6(submission: Submission) -> Verdict:

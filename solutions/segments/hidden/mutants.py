@@ -51,7 +51,11 @@ MUTANTS = {
     "the-mss-of-the-syn": Mutant(
         loses={"q4": 1}, then={"q4-answer": 'q4_full_bytes = int(min(syns["mss"]))'}
     ),
-    "counts-all-data-segments": Mutant(loses={"q5": 2}, then={"q5-answer": "q5_again = len(data)"}),
+    "counts-the-copies-alone": Mutant(loses={"q5": 0.25}, then={"q5-answer": "q5_times -= 1"}),
+    "names-the-byte-after-it": Mutant(loses={"q5": 0.75}, then={"q5-answer": "q5_last_byte += 1"}),
+    "takes-the-first-of-them": Mutant(
+        loses={"q5": 0.75}, then={"q5-answer": "q5_last_byte = sent.index(q5_times)"}
+    ),
     "blames-the-wrong-one": Mutant(
         loses={"q6": 2},
         then={

@@ -3,9 +3,9 @@
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
-    "waited-in-seconds": Mutant(loses={"q5": 1}, then={"q5-answer": "q5_wait_ms /= 1e3"}),
+    "waited-in-seconds": Mutant(loses={"q5": 0.5}, then={"q5-answer": "q5_wait_ms /= 1e3"}),
     "no-window-of-the-receiver": Mutant(
-        loses={"q1": 1.75},
+        loses={"q1": 0.88},
         then={
             "q1-answer": 'page = flights(-(-n["page_bytes"] // 1448), 10)\n'
             'q1_last_segments, q1_took_ms = page[-1], len(page) * n["page_rtt_ms"]'
@@ -43,7 +43,9 @@ MUTANTS = {
         loses={"q8": 1}, answers={"q8-answer": 'q8_packet = n["my_mss_bytes"]'}
     ),
     "sends-no-packet": Mutant(loses={"q8": 1}, answers={"q8-answer": "q8_packet = None"}),
-    "counts-all-acks": Mutant(loses={"q4": 1}, then={"q4-answer": "q4_gap_segments = len(server)"}),
+    "counts-all-acks": Mutant(
+        loses={"q4": 0.5}, then={"q4-answer": "q4_gap_segments = len(server)"}
+    ),
     "blames-the-wrong-one": Mutant(
         loses={"q6": 2},
         then={"q6-answer": 'q6_reason = {"sack": "timeout"}.get(q6_reason, "sack")'},
@@ -54,22 +56,22 @@ MUTANTS = {
         then={"q6-answer": 'q6_reason = "timeout" if q6_reason == "loss-probe" else "loss-probe"'},
     ),
     "begins-with-fewer": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 1.6},
         files={"window.c": [("window = 10", "window = 7")]},
         breaks="a connection begins with ten segments",
     ),
     "sends-everything-at-once": Mutant(
-        loses={"q7": 4},
+        loses={"q7": 6.4},
         files={"window.c": [("window = 10", "window = MOST_PIECES")]},
         breaks="a connection begins with ten segments",
     ),
     "keeps-its-window": Mutant(
-        loses={"q7": 1.75},
+        loses={"q7": 2.8},
         files={"window.c": [("if (window < threshold) {\n            window++;", "if (0) {")]},
         breaks="in slow start, each acknowledged segment lets one more out",
     ),
     "never-halves": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 4.8},
         files={
             "window.c": [
                 ("threshold = window = window / 2 > 2 ? window / 2 : 2;\n            ", "")
@@ -78,22 +80,22 @@ MUTANTS = {
         breaks="a loss halves the window",
     ),
     "halves-for-each-packet": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 1.6},
         files={"window.c": [("if (turns[number] >= recovered) {", "{")]},
         breaks="all losses in one flight count as one",
     ),
     "doubles-after-a-loss": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 4.8},
         files={"window.c": [("threshold = window = window / 2", "window = window / 2")]},
         breaks="after a loss the window grows by one per round trip",
     ),
     "halves-at-a-timeout": Mutant(
-        loses={"q7": 0.75},
+        loses={"q7": 1.2},
         files={"window.c": [("    window = 1;\n", "    window = threshold;\n")]},
         breaks="a timeout reduces the window to one segment",
     ),
     "forgets-what-is-in-flight": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 8},
         files={
             "window.c": [
                 (
@@ -105,7 +107,7 @@ MUTANTS = {
         breaks="no later segment reveals the loss of the last one",
     ),
     "believes-single-acks": Mutant(
-        loses={"q7": 2},
+        loses={"q7": 3.2},
         files={
             "window.c": [
                 (
@@ -117,25 +119,25 @@ MUTANTS = {
         breaks="an ACK confirms all data before its number",
     ),
     "believes-the-first-number-alone": Mutant(
-        loses={"q7": 1.25},
+        loses={"q7": 2},
         files={"window.c": [("        acknowledge(ack.came);\n", "")]},
         breaks="an ACK reports the data that arrived after a gap",
     ),
     "takes-late-for-lost": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 1.6},
         files={"window.c": [("turns[number] + 3 >", "turns[number] + 1 >")]},
         breaks="three segments after a gap indicate a loss, and one does not",
     ),
     "counts-by-number": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 4.8},
         files={"window.c": [("turns[number] + 3 > turns[came]", "number + 3 > came")]},
         breaks="a retransmission is sent later than everything before it",
     ),
     "does-not-compile": Mutant(
-        loses={"q7": 5}, files={"window.c": [("in_flight--;\n}", "in_flight--\n}")]}
+        loses={"q7": 8}, files={"window.c": [("in_flight--;\n}", "in_flight--\n}")]}
     ),
     "never-ends": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 8},
         files={"window.c": [("    close(connection);\n", "    for (;;)\n        pause();\n")]},
     ),
 }

@@ -115,7 +115,7 @@ def demo(
 
 
 def study(name: str, *questions: str, answers: bool = False) -> int:
-    """Grade your attempt at a problem set; after the second attempt, show the model answer.
+    """Grade your attempt at a problem set; after two different answers, show the model answer.
 
     Args:
         name: name of the problem set, such as small-writes.

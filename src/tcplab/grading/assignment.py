@@ -96,7 +96,8 @@ class Numbers:
         if self.course.captures < count:
             raise ParameterError(
                 f"{self.assignment} has {self.course.captures} captures and needs {count}: its"
-                f" {COURSE_FILE} is missing or old; copy it from what was handed out"
+                f" {COURSE_FILE} is missing or old; copy it from what was handed out, or record the"
+                f" captures of a set of your own with: tcplab draw {self.assignment} --captures 48"
             )
         left = list(range(1, self.course.captures + 1))
         return [

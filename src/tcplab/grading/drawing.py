@@ -16,9 +16,7 @@
     def draw(rng: random.Random, cause: str) -> Scene: ...
     def record(path: Path, scene: Scene) -> None: ...
 
-A capture is recorded again if the notebook's solution does not find the intended cause in it. All
-captures of an assignment are padded to the size of the largest, since a file's size must not reveal
-its cause.
+A capture is recorded again if the notebook's solution does not find the intended cause in it.
 """
 
 from __future__ import annotations
@@ -29,8 +27,7 @@ import json
 import random
 import re
 import secrets
-import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from types import ModuleType
@@ -40,7 +37,6 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.grading.archive import ARCHIVE_FILE, read_archive, write_archive, write_whole
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
 from tcplab.lab.scratch import temporary_folder
-from tcplab.segments.pcap import COMMENT, byte_order, comment_option
 
 SECRET_FILE: Final = "secret"
 #: Maximum number of attempts to record a capture that shows its cause, and of attempts per scene.
@@ -50,9 +46,6 @@ OF_ONE_SCENE: Final = 2
 MOST_CAPTURES: Final = 1000
 #: Number of simultaneous recordings. There may be several, because a recording mostly waits.
 AT_A_TIME: Final = 8
-
-_SECTION_BYTES: Final = 24  # size of a Section Header Block before its options
-_MOST_COMMENT_BYTES: Final = 65_532
 
 
 def assignments(sources: Path) -> list[Path]:
@@ -142,7 +135,6 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
                     yield done, len(recordings)
             finally:
                 pool.shutdown(cancel_futures=True)
-        level_sizes(folder.glob("*.pcapng"))
         # The archive comes last, so that no captures can be there with other causes.
         named = {f"{number}.pcapng": cause for number, cause in causes.items()}
         write_whole(source / "hidden" / "captures.json", json.dumps(named, indent=1) + "\n")
@@ -204,43 +196,6 @@ def _record(source: Path, scenes: ModuleType, path: Path, secret: bytes, cause: 
         f"{source.name}: capture {path.stem} should show {cause}, but its solution found"
         f" {seen} in {ATTEMPTS} recordings; is this machine busy? The last scene: {scene}"
     )
-
-
-def level_sizes(captures: Iterable[Path]) -> None:
-    """Pad pcapng files to the size of the largest, with comments in their section headers.
-
-    Comments of an earlier call are replaced. draft-ietf-opsawg-pcapng defines the Section Header
-    Block and opt_comment in its sections 3.5 and 4.1.
-    """
-    plain = {path: _without_comments(path.read_bytes()) for path in captures}
-    largest = max(map(len, plain.values()), default=0)
-    for path, data in plain.items():
-        path.write_bytes(_with_comments(data, largest - len(data)))
-
-
-def _without_comments(data: bytes) -> bytes:
-    order, at = byte_order(data), _SECTION_BYTES
-    while (option := struct.unpack_from(f"{order}HH", data, at))[0] == COMMENT:
-        at += 4 + option[1] + -option[1] % 4
-    return _lengthened(data[:_SECTION_BYTES] + data[at:], _SECTION_BYTES - at)
-
-
-def _with_comments(data: bytes, more_bytes: int) -> bytes:
-    comments = b""
-    while (rest := more_bytes - len(comments)) > 0:
-        comments += comment_option(byte_order(data), b" " * min(rest - 4, _MOST_COMMENT_BYTES))
-    data = data[:_SECTION_BYTES] + comments + data[_SECTION_BYTES:]
-    return _lengthened(data, len(comments))
-
-
-def _lengthened(data: bytes, by_bytes: int) -> bytes:
-    """Return the data after adding `by_bytes` to both lengths of its first block."""
-    form = f"{byte_order(data)}I"
-    length = struct.unpack_from(form, data, 4)[0] + by_bytes
-    changed = bytearray(data)
-    for at in (4, length - 4):
-        struct.pack_into(form, changed, at, length)
-    return bytes(changed)
 
 
 def read_by_solution(source: Path, capture: Path, answer: str) -> Any:

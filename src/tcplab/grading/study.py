@@ -121,7 +121,7 @@ class Study:
             steps += f" Mark {', '.join(own)} yourself, with the mark scheme."
         if any(one.model is None and one.points != one.full for one in self.judged):
             steps += (
-                " A model answer is shown after the second attempt at its question, or at once"
+                " A model answer is shown after two different answers to its question, or at once"
                 f' with "tcplab study {self.name} --answers" or study("{self.name}", answers=True).'
             )
         return steps
