@@ -47,7 +47,7 @@ class ClaimsError(TcplabError):
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class ClaimNumber:
     """A measured number that is part of a claim's reason."""
 
     values: Sequence[float]  #: one value, or one per run
@@ -116,14 +116,14 @@ def evaluate(expression: str, result: Any = None) -> Any:
         raise ClaimsError(f"{expression}: {type(error).__name__}: {error}") from None
 
 
-def measured(entry: Sequence[Any], result: Any) -> Number:
+def measured(entry: Sequence[Any], result: Any) -> ClaimNumber:
     """Return the number that an entry of `numbers` defines, measured in a result."""
     _name, expression, least, most, form = entry
     value = evaluate(expression, result)
     values = [value] if isinstance(value, int | float) else list(value or ())
     if not values:
         raise ClaimsError(f"{expression}: nothing was measured")
-    return Number(values, least, most, form)
+    return ClaimNumber(values, least, most, form)
 
 
 def claims_of(lesson: str) -> list[Mapping[str, Any]]:
@@ -160,7 +160,7 @@ def test_claims(lesson: str, **results: Any) -> Table:
 
 def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, str]:
     """Return the outcome of a claim, and its reason with the numbers of these results."""
-    numbers: dict[str, Number | None] = {}
+    numbers: dict[str, ClaimNumber | None] = {}
     for name, entry in claim.get("numbers", {}).items():
         try:
             numbers[name] = measured(entry, results[entry[0]])
@@ -178,7 +178,7 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, 
     return verdict, reason
 
 
-def judge(verdict: str, numbers: Collection[Number | None]) -> str:
+def judge(verdict: str, numbers: Collection[ClaimNumber | None]) -> str:
     """Return a claim's verdict if the numbers support it, or the outcome without a verdict."""
     if verdict == "not testable here":
         return verdict

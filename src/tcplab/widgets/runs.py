@@ -25,7 +25,7 @@ KEPT_RUNS: Final = 3
 Phase = Literal["ready", "running", "stopping", "done", "stopped", "failed"]
 
 
-class View(Protocol):
+class RunView(Protocol):
     """A view that shows the settings and the runs."""
 
     def refresh(self) -> None:
@@ -51,7 +51,7 @@ class Runs:
         self._number = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
-        self._view: View | None = None
+        self._view: RunView | None = None
         self._finished = threading.Event()
         self._finished.set()
 

@@ -131,7 +131,7 @@ class Measurement(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PanelCall:
     """A call of an experiment, which can be made and can be shown as code."""
 
     module: ModuleType  #: the experiment's module
@@ -180,7 +180,7 @@ class Call:
 class ExperimentRun:
     """The measurement of nearly all panels, which is one call of an experiment."""
 
-    call: Callable[[Values], Call]  #: function that returns the call for given settings
+    call: Callable[[Values], PanelCall]  #: function that returns the call for given settings
     #: function that returns the number that represents a run, from the result and the settings
     headline: Callable[[Any, Values], float | None]
     #: Function that returns the parameters of the laboratory whose packets are recorded. It is None
@@ -218,7 +218,7 @@ class ExperimentRun:
             capture=capture,
         )
 
-    def _recorded(self, call: Call, lab: Lab) -> tuple[Any, bytes]:
+    def _recorded(self, call: PanelCall, lab: Lab) -> tuple[Any, bytes]:
         from tcplab.explain.comments import with_reasons
 
         with lab.client.capture() as recording:

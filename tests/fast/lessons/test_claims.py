@@ -21,7 +21,7 @@ from tests.support.paths import ROOT
 from tcplab.cli.front import parser_of
 from tcplab.cli.run import measured
 from tcplab.course import claims
-from tcplab.course.claims import ClaimsError, Number, claims_of
+from tcplab.course.claims import ClaimNumber, ClaimsError, claims_of
 from tcplab.errors import ParameterError
 from tcplab.experiments import declaration
 
@@ -96,7 +96,7 @@ def test_number_that_falsifies_is_outside_the_bounds_on_the_page() -> None:
 
 
 def test_spread_of_several_runs_is_shown() -> None:
-    assert str(Number([3.0, 1.0, 2.04], 0, 9, ".1f")) == "2.0 (1.0–3.0 in 3 runs)"
+    assert str(ClaimNumber([3.0, 1.0, 2.04], 0, 9, ".1f")) == "2.0 (1.0–3.0 in 3 runs)"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
     ],
 )
 def test_number_is_judged_only_if_all_runs_agree(values: list[float], within: bool | None) -> None:
-    assert Number(values, 1, 3, "g").within is within
+    assert ClaimNumber(values, 1, 3, "g").within is within
 
 
 class Made:

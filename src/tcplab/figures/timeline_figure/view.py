@@ -28,7 +28,7 @@ _COLUMNS: Final = (
 )
 
 
-class Event(NamedTuple):
+class LaneEvent(NamedTuple):
     """A mark of the figure, described by a sentence."""
 
     gid: str
@@ -275,15 +275,15 @@ class View:
         rows.sort(key=lambda row: cast(float, row["time_ms"]))
         return Table(_COLUMNS, rows, self.finding())
 
-    def _events(self) -> Iterator[Event]:
+    def _events(self) -> Iterator[LaneEvent]:
         for number, group in enumerate(self.write_groups()):
             start_ns, size = group[0].time_ns, sum(write.bytes for write in group)
             until = ms((group[-1].time_ns - start_ns) / 1e6)
             many = f"{len(group)} writes within {until}" if group[1:] else "a write"
             what = f"{many}, {count(size, 'byte')}"
-            yield Event(f"writes-{number}", start_ns, "application", what, size)
+            yield LaneEvent(f"writes-{number}", start_ns, "application", what, size)
         for number, mark in enumerate(self.marks()):
-            yield Event(f"mark-{number}", mark.time_ns, "application", mark.name, mark.bytes)
+            yield LaneEvent(f"mark-{number}", mark.time_ns, "application", mark.name, mark.bytes)
         for number, hold in enumerate(self.waits()):
             yield self._wait(f"hold-{number}", hold)
         for number, hold in enumerate(self.merged_holds()):
@@ -291,24 +291,24 @@ class View:
                 yield self._wait(f"queue-{number}", hold)
         for segment, why in zip(self.timeline.segments, self.timeline.sentences(), strict=False):
             gid, size = f"segment-{segment.number}", segment.payload_bytes
-            yield Event(gid, segment.time_ns, "link", why, size)
+            yield LaneEvent(gid, segment.time_ns, "link", why, size)
         for number, ack in enumerate(self.timeline.acks):
             left_ns, size = self.departure_ns(ack), ack.payload_bytes
-            yield Event(f"ack-{number}", left_ns, "link", self._ack(ack), size)
+            yield LaneEvent(f"ack-{number}", left_ns, "link", self._ack(ack), size)
         for number, ack in self.delayed_acks():
             start_ns = self.departure_ns(ack) - int((ack.delay_ms or 0) * 1e6)
             nobody = "" if self.is_awaited(number) else "; no segment waits for it"
             what = f"the peer keeps back an {self._ack(ack)}{nobody}"
-            yield Event(f"delay-{number}", start_ns, "peer", what, 0)
+            yield LaneEvent(f"delay-{number}", start_ns, "peer", what, 0)
         for number, mark in enumerate(self.timeline.peer_marks):
             what = f"{mark.name} {count(mark.bytes, 'byte')}"
-            yield Event(f"peer-{number}", mark.time_ns, "peer", what, mark.bytes)
+            yield LaneEvent(f"peer-{number}", mark.time_ns, "peer", what, mark.bytes)
 
-    def _wait(self, gid: str, hold: Hold) -> Event:
+    def _wait(self, gid: str, hold: Hold) -> LaneEvent:
         size = f"{count(hold.waiting_bytes, 'byte')} " if hold.waiting_bytes else ""
         why = hold.missing if hold.reason is Reason.UNKNOWN else hold.evidence
         what = f"{size}{HOLD_STYLES[hold.reason].name} {ms(hold.duration_ms)}: {why}"
-        return Event(gid, hold.start_ns, hold.where, what, hold.waiting_bytes)
+        return LaneEvent(gid, hold.start_ns, hold.where, what, hold.waiting_bytes)
 
     def _ack(self, ack: Ack) -> str:
         content = f"{count(ack.payload_bytes, 'byte')} and ACK" if ack.payload_bytes else "ACK"

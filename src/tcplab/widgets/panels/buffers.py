@@ -8,7 +8,7 @@ from tcplab.experiments import buffers, declared
 from tcplab.experiments.buffers.throughput import core_limit, send_window, usable_window
 from tcplab.models import receive_buffer_grant, send_buffer_grant, throughput_mbit
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
 
 LOW_BYTES: Final = 4096
 HIGH_BYTES: Final = 4 << 20
@@ -35,14 +35,14 @@ def _model_mbit(request_bytes: int, values: Values) -> float:
     return throughput_mbit(window, values["rtt_ms"], values["rate_mbit"])
 
 
-def _call(values: Values) -> Call:
+def _call(values: Values) -> PanelCall:
     arguments = {
         "rtts_ms": (values["rtt_ms"],),
         "requests": tuple(_requests(values)),
         "rate_mbit": values["rate_mbit"],
         "side": values["side"],
     }
-    return Call(buffers, arguments)
+    return PanelCall(buffers, arguments)
 
 
 def _mbit(result: Any, values: Values) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tcplab.experiments import declared, short_transfer
 from tcplab.models import transfer_ms
 from tcplab.widgets.controls import Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
 
 _PARAMETERS: Final = declared(short_transfer.measure).parameters
 _DATA: Final = Number.of(_PARAMETERS["data_bytes"], "Data", 144_800, scale="log")
@@ -19,8 +19,8 @@ def _model_mbit(data_bytes: int, values: Values) -> float:
     return data_bytes * 8e-3 / took_ms
 
 
-def _call(values: Values) -> Call:
-    return Call(short_transfer, dict(values))
+def _call(values: Values) -> PanelCall:
+    return PanelCall(short_transfer, dict(values))
 
 
 def _mbit(result: Any, values: Values) -> float:

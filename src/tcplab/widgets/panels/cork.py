@@ -10,7 +10,7 @@ from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.panels.small_writes import MESSAGES, variant_call, variant_run
 from tcplab.widgets.panels.small_writes import VARIANTS as SMALL_WRITES
-from tcplab.widgets.spec import Call, PanelSpec, Values
+from tcplab.widgets.spec import PanelCall, PanelSpec, Values
 
 VARIANTS: Final = SMALL_WRITES | {
     "cork+no_delay": "TCP_CORK and TCP_NODELAY",
@@ -22,7 +22,7 @@ def _writes_bytes(values: Values) -> tuple[int, ...]:
     return (values["header_bytes"], *[values["write_bytes"]] * values["writes"])
 
 
-def _call(values: Values) -> Call:
+def _call(values: Values) -> PanelCall:
     arguments = {"writes_bytes": _writes_bytes(values), "rtt_ms": values["rtt_ms"]}
     return variant_call(cork, arguments, values["variant"])
 

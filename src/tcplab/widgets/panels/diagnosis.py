@@ -6,7 +6,7 @@ from typing import Final
 
 from tcplab.experiments import declared, diagnosis
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
 
 COMPLAINTS: Final = {
     "request": "request: “it takes too long”",
@@ -33,7 +33,7 @@ def _count(values: Values) -> int | None:
     return None
 
 
-def _call(values: Values) -> Call:
+def _call(values: Values) -> PanelCall:
     arguments = {"program": values["program"], "rtt_ms": values["rtt_ms"]}
     if values["source"] == "mine":
         arguments["source"] = f"faulty_{values['program']}.c"
@@ -42,7 +42,7 @@ def _call(values: Values) -> Call:
     shows = ["result.symptoms()"]
     if values["show"] == "cause":
         shows.append("result.evidence()")
-    return Call(diagnosis, arguments, f"figures.{values['show']}(result)", shows)
+    return PanelCall(diagnosis, arguments, f"figures.{values['show']}(result)", shows)
 
 
 _PARAMETERS: Final = declared(diagnosis.measure).parameters

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tcplab.experiments import declared, goodput
 from tcplab.models import goodput_mbyte_s
 from tcplab.widgets.controls import Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
 
 #: MTUs that are always measured: the size that all IPv4 hosts accept, Ethernet's, and a jumbo one.
 USUAL: Final = (576, 1500, 9000)
@@ -15,12 +15,12 @@ USUAL: Final = (576, 1500, 9000)
 _PARAMETERS: Final = declared(goodput.measure).parameters
 
 
-def _call(values: Values) -> Call:
+def _call(values: Values) -> PanelCall:
     arguments = {
         "rates_mbit": (values["rate_mbit"],),
         "mtus": tuple(sorted({*USUAL, values["mtu_bytes"]})),
     }
-    return Call(goodput, arguments)
+    return PanelCall(goodput, arguments)
 
 
 def _mb_per_s(result: Any, values: Values) -> float:

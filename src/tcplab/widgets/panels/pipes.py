@@ -7,7 +7,7 @@ from typing import Any, Final
 from tcplab.errors import LabError
 from tcplab.experiments import declared, pipes
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
 
 RUNS: Final = 3
 #: The most data that a run sends over the wire. At 1 Gbit/s each MB takes 8 ms, and a lecturer
@@ -47,7 +47,7 @@ def _reference(values: Values) -> str:
     return "wire-netcat" if values["network"] == "wire" else "dd-netcat"
 
 
-def _call(values: Values) -> Call:
+def _call(values: Values) -> PanelCall:
     given = [f"    {name}={value!r}," for name, value in _parts(values).items()]
     reference = _reference(values)
     arguments = {
@@ -56,7 +56,7 @@ def _call(values: Values) -> Call:
         "size_mb": values["size_mb"],
         "wire_size_mb": min(values["size_mb"], MOST_WIRE_MB),
     }
-    return Call(
+    return PanelCall(
         pipes,
         arguments,
         "figures.copy_path(result, pipes.COMPOSED)",

@@ -8,7 +8,7 @@ from typing import Any, Final
 from tcplab.experiments import any_command, declared
 from tcplab.timeline import Timeline
 from tcplab.widgets.controls import Number, Text
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
 
 _PARAMETERS: Final = declared(any_command.measure).parameters
 _HIGH_MS: Final = 50
@@ -16,10 +16,10 @@ _HIGH_MS: Final = 50
 _COMMENTED: Final = 10
 
 
-def _call(values: Values) -> Call:
+def _call(values: Values) -> PanelCall:
     arguments = {name: values[name] for name in ("client", "server", "rtt_ms")}
     worst = "figures.timeline(result.variants[0].explanation.worst())"
-    return Call(any_command, arguments, worst, ("result.report()",))
+    return PanelCall(any_command, arguments, worst, ("result.report()",))
 
 
 def _ms(result: Any, _values: Values) -> float | None:

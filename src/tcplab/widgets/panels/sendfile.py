@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tcplab.experiments import declared, sendfile
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
 
 PARTS: Final = {
     "loopback": "every variant, within one machine",
@@ -16,11 +16,11 @@ PARTS: Final = {
 FUNCTIONS: Final = {"loopback": "measure", "wire": "measure_wire", "header": "measure_header"}
 
 
-def _call(values: Values) -> Call:
+def _call(values: Values) -> PanelCall:
     part = values["part"]
     sizes = {} if part == "header" else {"sizes_mb": (values["size_mb"],)}
     arguments = {**sizes, "runs": values["runs"]}
-    return Call(sendfile, arguments, function=FUNCTIONS[part])
+    return PanelCall(sendfile, arguments, function=FUNCTIONS[part])
 
 
 def _times(result: Any, values: Values) -> float | None:

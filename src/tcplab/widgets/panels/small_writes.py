@@ -11,7 +11,7 @@ from tcplab.models import NetworkPath, Peer, message_cost
 from tcplab.timeline import Timeline
 from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
 
 MESSAGES: Final = 10
 
@@ -25,13 +25,13 @@ VARIANTS: Final = {
 QUICKACK: Final = {"on": "as the kernel likes", "off": "as late as it may", "always": "at once"}
 
 
-def variant_call(module: ModuleType, arguments: dict[str, Any], variant: str) -> Call:
+def variant_call(module: ModuleType, arguments: dict[str, Any], variant: str) -> PanelCall:
     """Return the call of an experiment for one variant, whose timeline is drawn."""
     arguments = {"messages": MESSAGES, "variants": [variant], **arguments}
-    return Call(module, arguments, f"figures.timeline(result[{variant!r}].timeline())")
+    return PanelCall(module, arguments, f"figures.timeline(result[{variant!r}].timeline())")
 
 
-def variant_run(call: Callable[[Values], Call]) -> ExperimentRun:
+def variant_run(call: Callable[[Values], PanelCall]) -> ExperimentRun:
     """Return the measurement of one variant, whose packets are recorded with their reasons."""
     return ExperimentRun(
         call,
@@ -41,7 +41,7 @@ def variant_run(call: Callable[[Values], Call]) -> ExperimentRun:
     )
 
 
-def _call(values: Values) -> Call:
+def _call(values: Values) -> PanelCall:
     shape = {name: value for name, value in values.items() if name != "variant"}
     return variant_call(small_writes, shape, values["variant"])
 

@@ -8,7 +8,7 @@ from tcplab.experiments import declared, tcp_vs_udp
 from tcplab.experiments.tcp_vs_udp import LO_MTU
 from tcplab.models import mss_bytes
 from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import Call, ExperimentRun, PanelSpec, Values
+from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
 
 SERVERS: Final = {
     "bsd": "one machine, MTU 1500",
@@ -19,7 +19,7 @@ SERVERS: Final = {
 OFFLOADS: Final = {"off": "off, as published", "on": "on"}
 
 
-def _call(values: Values) -> Call:
+def _call(values: Values) -> PanelCall:
     arguments = {
         "runs": values["runs"],
         "servers": (values["server"],),
@@ -27,7 +27,7 @@ def _call(values: Values) -> Call:
         "offload": values["offload"] == "on",
     }
     spread = f"result.spread_table({values['write_bytes']})"
-    return Call(tcp_vs_udp, arguments, tables=(spread,))
+    return PanelCall(tcp_vs_udp, arguments, tables=(spread,))
 
 
 def _times(result: Any, values: Values) -> float:
