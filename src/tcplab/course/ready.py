@@ -14,7 +14,7 @@ LETTERS: Final = "abcd"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReadyQuestion:
     """A question with four choices, the first of which is right."""
 
     about: str
@@ -25,13 +25,13 @@ class Question:
 
 
 @cache
-def questions() -> tuple[Question, ...]:
+def questions() -> tuple[ReadyQuestion, ...]:
     """Return the questions of ready.toml, in its order."""
     text = Path(__file__).with_suffix(".toml").read_text()
-    return tuple(Question(**entry) for entry in tomllib.loads(text)["questions"])
+    return tuple(ReadyQuestion(**entry) for entry in tomllib.loads(text)["questions"])
 
 
-def ask_all() -> list[Question]:
+def ask_all() -> list[ReadyQuestion]:
     """Ask each question and show the right answer; return those missed or not reached."""
     missed = list(questions())
     try:
@@ -45,7 +45,7 @@ def ask_all() -> list[Question]:
     return missed
 
 
-def _is_known(question: Question) -> bool:
+def _is_known(question: ReadyQuestion) -> bool:
     choices = list(question.choices)
     random.Random(question.about).shuffle(choices)
     for letter, choice in zip(LETTERS, choices, strict=True):
@@ -58,7 +58,7 @@ def _is_known(question: Question) -> bool:
     return answer == right
 
 
-def _advise(missed: Sequence[Question]) -> None:
+def _advise(missed: Sequence[ReadyQuestion]) -> None:
     print(f"\n{len(questions()) - len(missed)} of {len(questions())}.", end=" ")
     if not missed:
         print("You know all that the lessons build on: begin with lessons/00-primer.ipynb.")
