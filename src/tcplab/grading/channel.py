@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from tcplab.grading.sandbox_runner import (
     MAX_DEPTH,
     MAX_FILE_BYTES,
     MAX_ITEMS,
-    MAX_TEXT,
+    plain,
 )
 
 #: Maximum number of characters in one stream of a cell, and in a displayed object such as a picture
@@ -152,39 +151,23 @@ def _shown(text: str, most: int = MAX_OUTPUT) -> str:
 
 
 def _answer(value: Any, received: Received) -> Any:
-    items = [0]
-    try:
-        return _plain(value, 0, items)
-    except _UnfitError:
-        received.note("an answer that is not in the runner's format")
-        return None
-
-
-class _UnfitError(Exception):
-    """The runner cannot have sent this value."""
-
-
-def _plain(value: Any, depth: int, items: list[int]) -> Any:
     """Return a copy of a value, after checking that the runner's plain() can have made it."""
-    items[0] += 1
-    if items[0] > 2 * MAX_ITEMS or depth > MAX_DEPTH + 1:
-        raise _UnfitError
+    # A value that is not supported has become an object, which adds a level and an item.
+    if (copied := plain(value, MAX_DEPTH + 1, 2 * MAX_ITEMS)) == value:
+        return _whole(copied)
+    received.note("an answer that is not in the runner's format")
+    return None
+
+
+def _whole(value: Any) -> Any:
     match value:
-        case None | bool():
-            return value
-        case int() if abs(value) < 1 << 63:
-            return value
-        case float() if math.isfinite(value):
-            return value
-        case str() if len(value) <= MAX_TEXT:
+        case str():
             return whole(value)
         case list():
-            return [_plain(item, depth + 1, items) for item in value]
+            return [_whole(item) for item in value]
         case dict():
-            return {
-                whole(key[:MAX_NAME]): _plain(item, depth + 1, items) for key, item in value.items()
-            }
-    raise _UnfitError
+            return {whole(key): _whole(item) for key, item in value.items()}
+    return value
 
 
 def _files(sent: Mapping[str, Any], wanted: Sequence[str], received: Received) -> dict[str, bytes]:

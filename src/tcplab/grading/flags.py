@@ -8,37 +8,17 @@ programs may agree by chance. Comments, white space and declared names do not co
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from tcplab.grading.release import released_files, without_marks
 
+_FILE: Final = Path(__file__).with_name("suspicious.toml")
 #: Kinds of flags, each with the pattern to look for in a cell or a C file.
 PATTERNS: Final[Mapping[str, str]] = {
-    "overrides-equality": r"def\s+__(eq|ne|lt|le|gt|ge|float|bool|hash)__",
-    "rewrites-code": r"ast_transformers|NodeTransformer|input_transformers|settrace|\bgc\.get_",
-    "patches-modules": (
-        r"(?:\b(?:subprocess|scapy|checks|builtins|json|os|sys)\.\w+|(?<![\w.])tcplab\w*\.[\w.]*)\s*=(?!=)"
-        r"|sys\.modules\s*\[|monkeypatch|setattr\(\s*(subprocess|builtins|json|os|sys)\b"
-    ),
-    "reads-elsewhere": (
-        r"gradebook|solutions/|/hidden\b|hidden/|judge\.py|submitted/|autograded/|/etc/(passwd|shadow)"
-        r"|/home/|/root\b|\.\./\.\."
-    ),
-    "writes-result-channel": (
-        r"/proc/self/fd|/dev/fd/|os\.fdopen|os\.dup2?\(|os\.write\(\s*[3-9]"
-        r"|range\(3,\s*\d+\)|_getframe|gc\.get_objects"
-    ),
-    "leaves-the-process": (
-        r"os\._exit|os\.kill|\bos\.fork|setsid|daemon\s*=\s*True|start_new_session|nohup"
-    ),
-    "reaches-outside": (
-        r"urllib|requests\.(get|post)|http\.client|\bcurl\b|\bwget\b|smtplib|ftplib"
-    ),
-    "raw-packets": r"AF_PACKET|SOCK_RAW|sendp\(|wrpcap\(|L2Socket|PcapWriter",
-    "uses-native-code": r"\bctypes\b|\bcffi\b|LD_PRELOAD",
-    "runs-commands": r"\bsystem\s*\(|\bpopen\s*\(|\bexecl?[vpe]*\s*\(\s*\"/|posix_spawn",
+    kind: "|".join(parts) for kind, parts in tomllib.loads(_FILE.read_text()).items()
 }
 
 

@@ -115,7 +115,8 @@ class Judge:
         ]
         if any(flag.startswith("cell-timeout") for flag in ran.flags):
             ran.notes.append(
-                f"A cell was stopped. All cells have {CELLS_S:g} s, and each half of what is left."
+                f"A cell was stopped. All cells together have {CELLS_S:g} s, and a single one at"
+                f" most {_SHARE * CELLS_S / 2:.0f} s."
             )
         submission = Submission(
             student,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +16,7 @@ from tcplab.grading.archive import write_whole
 from tcplab.grading.batch import grade
 from tcplab.grading.course import load_course, source_folder
 from tcplab.grading.neutral import one_line, unfit_id
-from tcplab.grading.report import ReportLine, lines
+from tcplab.grading.report import lines
 from tcplab.grading.staging import Expected, copy_files
 
 _CONFIGURATION: Final = """\
@@ -61,53 +60,35 @@ def autograde(
         for reason in (*batch.failed.values(), *batch.not_judged.values()):
             raise LabError(f"not graded: {one_line(reason)}")
         (line,), full = lines(load_course(root)[0], assignment, root, {}, {})
-    results = _results(line, full)
-    write_whole(into, json.dumps(FORMATS[platform](results), indent=1) + "\n")
-    return results
-
-
-def _results(line: ReportLine, full: Mapping[str, float]) -> list[QuestionResult]:
-    return [
+    results = [
         QuestionResult(name, line.by_question.get(name, 0.0), most, line.messages.get(name, ""))
         for name, most in sorted(full.items())
         if name in line.messages and name not in line.unmarked
     ]
+    write_whole(into, json.dumps(FORMATS[platform](results), indent=1) + "\n")
+    return results
 
 
-def gradescope(results: list[QuestionResult]) -> dict[str, Any]:
+def _gradescope(results: list[QuestionResult]) -> dict[str, Any]:
     """Return the results as Gradescope's results.json has them."""
+    more = {"output_format": "text", "visibility": "visible"}
     tests = [
-        {
-            "name": one.name,
-            "score": one.points,
-            "max_score": one.full,
-            "status": "passed" if one.points == one.full else "failed",
-            "output": one.message,
-            "output_format": "text",
-            "visibility": "visible",
-        }
-        for one in results
+        {"name": name, "score": points, "max_score": full, "output": message, **more}
+        | {"status": "passed" if points == full else "failed"}
+        for name, points, full, message in results
     ]
     return {"score": round(sum(one.points for one in results), 2), "tests": tests}
 
 
-def prairielearn(results: list[QuestionResult]) -> dict[str, Any]:
+def _prairielearn(results: list[QuestionResult]) -> dict[str, Any]:
     """Return the results of a PrairieLearn external grader, with a score from 0 to 1."""
     full = sum(one.full for one in results)
     tests = [
-        {
-            "name": one.name,
-            "points": one.points,
-            "max_points": one.full,
-            "message": one.message,
-        }
-        for one in results
+        {"name": name, "points": points, "max_points": full, "message": message}
+        for name, points, full, message in results
     ]
     score = round(sum(one.points for one in results) / full, 4) if full else 0.0
     return {"gradable": True, "score": score, "tests": tests}
 
 
-FORMATS: Final[Mapping[str, Callable[[list[QuestionResult]], dict[str, Any]]]] = {
-    "gradescope": gradescope,
-    "prairielearn": prairielearn,
-}
+FORMATS: Final = {"gradescope": _gradescope, "prairielearn": _prairielearn}

@@ -44,20 +44,21 @@ class CellTimeoutError(KeyboardInterrupt):
 # ---- answers -------------------------------------------------------------------------------------
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, depth: int = MAX_DEPTH, most: int = MAX_ITEMS) -> Any:
     """Convert a value to plain JSON data. An unsupported value becomes {"unsupported": reason}.
 
     Types must match exactly, except numpy's, so that no learner's class passes for a number.
     """
-    items = [0]
-    data = _plain(value, 0, items)
-    return data if items[0] <= MAX_ITEMS else {"unsupported": f"huge {type(value).__name__}"}
+    left = [most]
+    data = _plain(value, depth, left)
+    return data if left[0] >= 0 else {"unsupported": f"huge {type(value).__name__}"}
 
 
-def _plain(value: Any, depth: int, items: list[int]) -> Any:
+def _plain(value: Any, depth: int, left: list[int]) -> Any:
+    """Convert a value of at most `depth` levels, and count its items down."""
     kind = type(value)
-    items[0] += 1
-    if items[0] > MAX_ITEMS:  # nested lists that repeat a list grow exponentially
+    left[0] -= 1
+    if left[0] < 0:  # nested lists that repeat a list grow exponentially
         return None
     if value is None or kind is bool:
         return value
@@ -67,16 +68,16 @@ def _plain(value: Any, depth: int, items: list[int]) -> Any:
         return _finite(value)
     if kind is str:
         return value if len(value) <= MAX_TEXT else {"unsupported": "huge str"}
-    if kind in (list, tuple, dict) and depth == MAX_DEPTH:
+    if kind in (list, tuple, dict) and depth <= 0:
         return {"unsupported": f"deep {kind.__name__}"}
     if kind in (list, tuple):
-        return [_plain(item, depth + 1, items) for item in value[:MAX_ITEMS]]
+        return [_plain(item, depth - 1, left) for item in value[: left[0] + 1]]
     if kind is dict:
-        few = list(value.items())[:MAX_ITEMS]
-        return {str(key)[:200]: _plain(item, depth + 1, items) for key, item in few}
+        few = list(value.items())[: left[0] + 1]
+        return {str(key)[:200]: _plain(item, depth - 1, left) for key, item in few}
     # Computing with a capture's segments yields numpy's types, as in `pauses.max() / 1e6`.
     if any(base.__module__ == "numpy" for base in kind.__mro__) and hasattr(value, "tolist"):
-        return _plain(value.tolist(), depth + 1, items)
+        return _plain(value.tolist(), depth - 1, left)
     return {"unsupported": str(kind.__name__)[:80]}
 
 

@@ -113,3 +113,43 @@ def test_fault_at_any_write_is_survived(
         assert main(arguments(command, copy)) == 0
         assert content(copy) == content(right)
     assert at > 3
+
+
+#: Code of a scene, which fails while there is a file named "busy" beside it.
+BUSY = """import pathlib, tcplab.errors
+    if pathlib.Path(__file__).with_name("busy").exists():
+        raise tcplab.errors.LabError("is this machine busy?")
+    TRIES.append"""
+
+
+def test_draw_on_a_busy_machine_goes_on_and_leaves_no_old_captures(
+    course: Path,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tiny, other = (course / "solutions" / name for name in ("tiny", "other"))
+    shutil.copytree(tiny, other)
+    (other / "tiny.ipynb").rename(other / "other.ipynb")
+    draw = ["draw", "--course", str(course), "--captures", "3"]
+    assert main(draw) == 0
+    keys = {source: (source / "course.json").read_text() for source in (tiny, other)}
+    for busy, drawn, status in (((other,), (tiny,), 3), ((tiny, other), (), 1)):
+        for source in busy:
+            (source / "hidden" / "busy").touch()
+            scenes = source / "hidden" / "scenes.py"
+            scenes.write_text(scenes.read_text().replace("TRIES.append", BUSY))
+        capsys.readouterr()
+        assert main([*draw, "--new-secret"]) == status
+        error = capsys.readouterr().err
+        for source in busy:
+            assert error.count(f"{source.name}: not drawn: is this machine busy?") == 2
+            assert not (source / "captures.zip").exists()
+        for source in (tiny, other):
+            assert (source / "course.json").read_text() != keys[source]
+        assert [source for source in drawn if not (source / "captures.zip").exists()] == []
+        names = " ".join(sorted(source.name for source in busy))
+        rest = f"tcplab draw --captures 3 --course {course} {names}"
+        assert f"{len(busy)} not drawn; to go on: {rest}\n" in error
+        for source in busy:
+            (source / "hidden" / "busy").unlink()
+        assert main(rest.split()[1:]) == 0
+        assert all((source / "captures.zip").exists() for source in (tiny, other))
