@@ -13,7 +13,7 @@ from tcplab.grading.captures import data_segments, facts_of, longest_pause
 from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps5_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_small_writes")
 
 #: The delay of an ACK, according to the question.
 DELAYED_ACK_MS = 40
