@@ -186,12 +186,7 @@ def collect(
         from tcplab.tables import Table
 
     collected = collecting.collect(
-        assignment,
-        downloads,
-        course=course,
-        replace=replace,
-        students=students,
-        take=take,
+        assignment, downloads, course=course, replace=replace, students=students, take=take
     )
     rows = []
     for login, outcome in collected.done.items():

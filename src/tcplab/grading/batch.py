@@ -188,20 +188,12 @@ class Work:
                 self.course, socket.gethostname() if is_file else "", not self.unsafe_no_sandbox
             )
             yield partial(
-                run_each_at,
-                self.scheduler,
-                grade_submission,
-                needs=needs,
-                deadline_s=DEADLINE_S,
+                run_each_at, self.scheduler, grade_submission, needs=needs, deadline_s=DEADLINE_S
             )
             return
         with scratch_folder(self.reports) as scratch:
             yield partial(
-                run_each,
-                grade_submission,
-                jobs=self.jobs,
-                scratch=scratch,
-                deadline_s=DEADLINE_S,
+                run_each, grade_submission, jobs=self.jobs, scratch=scratch, deadline_s=DEADLINE_S
             )
 
 

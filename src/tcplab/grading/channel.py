@@ -16,13 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from tcplab.grading.neutral import one_line, picture, whole
-from tcplab.grading.sandbox_runner import (
-    KEPT_TYPES,
-    MAX_DEPTH,
-    MAX_FILE_BYTES,
-    MAX_ITEMS,
-    plain,
-)
+from tcplab.grading.sandbox_runner import KEPT_TYPES, MAX_DEPTH, MAX_FILE_BYTES, MAX_ITEMS, plain
 
 #: Maximum number of characters in one stream of a cell, and in a displayed object such as a picture
 #: in base64.

@@ -91,12 +91,7 @@ def run_each_at(
             yield from finished
 
 
-def _work(
-    function: Callable[[T], Any],
-    needs: Needs,
-    deadline_s: float,
-    task: T,
-) -> dict[str, Any]:
+def _work(function: Callable[[T], Any], needs: Needs, deadline_s: float, task: T) -> dict[str, Any]:
     from distributed import get_worker
 
     worker = get_worker()

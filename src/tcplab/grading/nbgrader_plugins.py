@@ -133,10 +133,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         about, notes = resources["nbgrader"], nb.metadata.pop("tcplab")
         slow = notes.pop("slow")
         report = JudgingReport(
-            about["student"],
-            about["assignment"],
-            sandboxed=not self.unsafe_no_sandbox,
-            **notes,
+            about["student"], about["assignment"], sandboxed=not self.unsafe_no_sandbox, **notes
         )
         report.repairs = [*self.repairs, *report.repairs]
         report.flags = [*self.flags, *report.flags]

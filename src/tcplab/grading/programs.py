@@ -69,12 +69,7 @@ def run_into_file(
         received = Path(folder) / "received"
         peer = ["sendfile_server", "--json", "--port", "0", "--most", str(most_bytes)]
         run = submission.run_in_lab(
-            built,
-            arguments,
-            peer=[*peer, "-o", str(received)],
-            lab=lab,
-            files=files,
-            limits=limits,
+            built, arguments, peer=[*peer, "-o", str(received)], lab=lab, files=files, limits=limits
         )
         return run, received.read_bytes() if received.is_file() else b""
 

@@ -43,11 +43,7 @@ class ReportLine:
 
 
 def lines(
-    config: Any,
-    assignment: str,
-    root: Path,
-    failed: Mapping[str, str],
-    lacking: Mapping[str, str],
+    config: Any, assignment: str, root: Path, failed: Mapping[str, str], lacking: Mapping[str, str]
 ) -> tuple[list[ReportLine], dict[str, float]]:
     """Return the report's line for each student, and the full points of each question."""
     from nbgrader.api import Gradebook
