@@ -173,12 +173,15 @@ def texts_of(cells: Any) -> list[tuple[int, Any]]:
 def look_at_texts(cells: Any) -> tuple[list[tuple[int, str]], list[str]]:
     """Return the texts to show as typed, each with the reason, and a flag for each active text.
 
-    Cleaning an active text removes tags, or attributes that are not for layout. A text that will be
-    cut is not looked at. Signals are used, so run this with apart().
+    Cleaning an active text removes tags, or attributes that are not for layout. A text that _cut()
+    will cut is not looked at. Signals are used, so run this with apart().
     """
     slow, flags, left = [], [], MAX_RENDERED
+    shown = SHOWN["text"]
     for number, cell in texts_of(cells):
-        if len(cell.source) > SHOWN["text"] // 2:
+        most = shown // 2
+        shown -= min(len(cell.source), most)
+        if len(cell.source) > most:
             continue
         try:
             with at_most(_RENDER_S):

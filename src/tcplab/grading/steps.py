@@ -145,7 +145,9 @@ class _Grader:
             for fd in (1, 2):
                 os.dup2(log.fileno(), fd)
         warnings.simplefilter("ignore")
-        logging.basicConfig(level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS])
+        logging.basicConfig(
+            level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS], force=True
+        )
 
     def _autograde(self) -> None:
         """Grade a copy of the submission with nbgrader, or raise StepError."""
