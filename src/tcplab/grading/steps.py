@@ -11,6 +11,7 @@ import copy
 import json
 import logging
 import os
+import sys
 import tempfile
 import time
 import warnings
@@ -141,9 +142,10 @@ class _Grader:
         """Redirect the output and logs of libraries to the log file of the submission."""
         path = self._task.reports / "logs" / f"{self._task.student}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w") as log:
-            for fd in (1, 2):
-                os.dup2(log.fileno(), fd)
+        log = path.open("w", buffering=1)
+        for fd in (1, 2):
+            os.dup2(log.fileno(), fd)
+        sys.stdout = sys.stderr = log
         warnings.simplefilter("ignore")
         logging.basicConfig(
             level=logging.WARNING, handlers=[logging.StreamHandler(), _ERRORS], force=True
