@@ -115,7 +115,7 @@ def test_fault_at_any_write_is_survived(
     assert at > 3
 
 
-#: Code of a scene, which fails while there is a file named "busy" beside it.
+#: Code of a scene, which fails while there is a file named "busy" in its folder.
 BUSY = """import pathlib, tcplab.errors
     if pathlib.Path(__file__).with_name("busy").exists():
         raise tcplab.errors.LabError("is this machine busy?")
