@@ -178,8 +178,6 @@ class Work:
     @contextmanager
     def executor(self) -> Iterator[Executor]:
         """Yield a function that grades tasks, and remove its temporary files at the end."""
-        from tcplab.grading.steps import grade_submission  # slow, and of no use if none has changed
-
         if self.scheduler:
             from tcplab.grading.cluster import Needs, run_each_at
 
@@ -187,14 +185,21 @@ class Work:
             needs = Needs(
                 self.course, socket.gethostname() if is_file else "", not self.unsafe_no_sandbox
             )
-            yield partial(
-                run_each_at, self.scheduler, grade_submission, needs=needs, deadline_s=DEADLINE_S
-            )
+            yield partial(run_each_at, self.scheduler, _grade, needs=needs, deadline_s=DEADLINE_S)
             return
+        from tcplab.grading.steps import grade_submission  # slow, and of no use if none has changed
+
         with scratch_folder(self.reports) as scratch:
             yield partial(
                 run_each, grade_submission, jobs=self.jobs, scratch=scratch, deadline_s=DEADLINE_S
             )
+
+
+def _grade(task: GradingTask) -> Any:
+    """Import what grading needs where it happens, not in the event loop of a Dask worker."""
+    from tcplab.grading.steps import grade_submission
+
+    return grade_submission(task)
 
 
 def prepare(
