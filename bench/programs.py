@@ -28,13 +28,13 @@ from tcplab.lab import Host, Lab, Pair
 from tcplab.programs import (
     ReceiverOptions,
     RunOptions,
-    SendMethod,
     SinkOptions,
     send_file,
     small_writes,
     tcp_bulk,
     udp_bulk,
 )
+from tcplab.programs.file import SendMethod
 from tcplab.tables import Column, Table
 
 OURS: Final = "tcplab"

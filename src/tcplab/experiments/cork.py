@@ -39,14 +39,9 @@ from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import Call, NetworkPath, Reason, message_calls, simulate
 from tcplab.models.conversation import Kind
-from tcplab.programs import (
-    PatternResult,
-    RunOptions,
-    SocketOptions,
-    write_patterns,
-    writepattern_peer,
-)
+from tcplab.programs import RunOptions, SocketOptions, writepattern_peer
 from tcplab.programs.counters import tcp_counters
+from tcplab.programs.patterns import PatternResult, write_patterns
 from tcplab.segments import SegmentArray
 from tcplab.tables import Column, run_lengths
 from tcplab.timeline import Exchange, Segment

@@ -34,7 +34,8 @@ from tcplab.experiments.parameters import Runs
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Lab, Network
 from tcplab.models import ChainCost, chain_cost
-from tcplab.programs import ChainResult, page_cache, pipe_chain
+from tcplab.programs import page_cache
+from tcplab.programs.chain import ChainResult, pipe_chain
 
 __all__ = [
     "COMPOSED",

@@ -24,8 +24,8 @@ from tcplab.experiments.exchange import (
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
-from tcplab.programs import QuotesResult
-from tcplab.programs import quotes as run_program
+from tcplab.programs.messages import QuotesResult
+from tcplab.programs.messages import quotes as run_program
 
 QuoteMode = Literal["two", "two+nodelay", "single", "two+batch", "single+batch"]
 Server = Literal["linux", "delaying"]

@@ -22,8 +22,8 @@ from tcplab.experiments.exchange import (
 from tcplab.experiments.progress import one_by_one
 from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
-from tcplab.programs import RecordsResult
-from tcplab.programs import records as run_program
+from tcplab.programs.messages import RecordsResult
+from tcplab.programs.messages import records as run_program
 from tcplab.timeline import Exchange
 
 RecordMode = Literal["default", "nodelay", "unbuffered", "unbuffered+nodelay", "batch"]

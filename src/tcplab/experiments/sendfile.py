@@ -35,7 +35,8 @@ from tcplab.experiments.parameters import Runs, SizeMb
 from tcplab.experiments.progress import in_rounds
 from tcplab.experiments.quantities import Derived
 from tcplab.lab import Lab, Network
-from tcplab.programs import HeaderOptions, ReceiverOptions, SendMethod, send_file
+from tcplab.programs import HeaderOptions, ReceiverOptions, send_file
+from tcplab.programs.file import SendMethod
 from tcplab.tables import run_lengths
 
 __all__ = ["SendFiles", "measure", "measure_clients", "measure_header", "measure_wire"]

@@ -24,7 +24,8 @@ from tcplab.experiments import (
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Network
-from tcplab.programs import TcpBulkResult, TcpSource, UdpBulkResult, tcp_bulk, udp_bulk
+from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
+from tcplab.programs.bulk import TcpSource
 
 _COUNT: Final = 50_000  # datagrams per run
 _DATAGRAM_BYTES: Final = 1440  # also the size of TCP's small writes

@@ -24,8 +24,6 @@ last line that the program wrote to standard error.
 from tcplab.programs.bulk import (
     SinkOptions,
     TcpBulkResult,
-    TcpSource,
-    Transfer,
     UdpBulkResult,
     tcp_bulk,
     tcp_source,
@@ -33,50 +31,28 @@ from tcplab.programs.bulk import (
     udp_bulk,
 )
 from tcplab.programs.calls import CallLog, SocketCalls
-from tcplab.programs.chain import ChainResult, pipe_chain
-from tcplab.programs.file import HeaderOptions, ReceiverOptions, SendMethod, page_cache, send_file
+from tcplab.programs.file import HeaderOptions, ReceiverOptions, page_cache, send_file
 from tcplab.programs.logs import Event, read_log
-from tcplab.programs.messages import (
-    QuickAck,
-    QuotesResult,
-    RecordsResult,
-    SmallWritesMode,
-    SmallWritesResult,
-    quotes,
-    records,
-    small_writes,
-)
+from tcplab.programs.messages import QuickAck, small_writes
 from tcplab.programs.pair import RunOptions, run_pair
-from tcplab.programs.patterns import PatternResult, write_patterns, writepattern_peer
+from tcplab.programs.patterns import writepattern_peer
 from tcplab.programs.reports import SocketOptions, TcpInfo
 
 __all__ = [
     "CallLog",
-    "ChainResult",
     "Event",
     "HeaderOptions",
-    "PatternResult",
     "QuickAck",
-    "QuotesResult",
     "ReceiverOptions",
-    "RecordsResult",
     "RunOptions",
-    "SendMethod",
     "SinkOptions",
-    "SmallWritesMode",
-    "SmallWritesResult",
     "SocketCalls",
     "SocketOptions",
     "TcpBulkResult",
     "TcpInfo",
-    "TcpSource",
-    "Transfer",
     "UdpBulkResult",
     "page_cache",
-    "pipe_chain",
-    "quotes",
     "read_log",
-    "records",
     "run_pair",
     "send_file",
     "small_writes",
@@ -84,6 +60,5 @@ __all__ = [
     "tcp_source",
     "tcp_transfer",
     "udp_bulk",
-    "write_patterns",
     "writepattern_peer",
 ]

@@ -10,8 +10,7 @@ from tests.support.figures.readable import assert_readable
 from tcplab import figures
 from tcplab.experiments import Result
 from tcplab.experiments.pipes import PIPELINES, Chain, Pipeline, compose
-from tcplab.programs import ChainResult
-from tcplab.programs.chain import ChainProcess
+from tcplab.programs.chain import ChainProcess, ChainResult
 
 
 def chain(pipeline: str | Pipeline, *mb_per_s: float) -> Chain:

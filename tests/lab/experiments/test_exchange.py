@@ -6,7 +6,8 @@ import pytest
 
 from tcplab import Lab, Loopback
 from tcplab.experiments.exchange import record_exchange
-from tcplab.programs import quotes, records, small_writes
+from tcplab.programs import small_writes
+from tcplab.programs.messages import quotes, records
 
 
 @pytest.mark.needs_lab

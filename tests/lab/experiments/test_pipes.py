@@ -20,7 +20,7 @@ from tcplab.experiments import page_cache, pipes, recordings, table
 from tcplab.experiments.files import NO_DISK, file_of
 from tcplab.lab import Loopback
 from tcplab.models import goodput_mbyte_s
-from tcplab.programs import pipe_chain
+from tcplab.programs.chain import pipe_chain
 
 OWN = {"dd-netcat", "dd-netcat-dd", "netcat-warm", "tcp-only", "splice", "no-copy"}
 

@@ -10,7 +10,8 @@ from tests.support.commands import completed
 from tests.support.nonempty import each
 
 from tcplab.lab import Loopback, program_path
-from tcplab.programs import write_patterns, writepattern_peer
+from tcplab.programs import writepattern_peer
+from tcplab.programs.patterns import write_patterns
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,13 @@ from tcplab.programs import (
     ReceiverOptions,
     RunOptions,
     page_cache,
-    pipe_chain,
-    quotes,
-    records,
     send_file,
     small_writes,
     tcp_bulk,
     udp_bulk,
 )
+from tcplab.programs.chain import pipe_chain
+from tcplab.programs.messages import quotes, records
 from tcplab.programs.pair import AnyNetwork
 
 

@@ -11,8 +11,9 @@ from tests.support.lifetime import until
 from tests.support.nonempty import each
 
 from tcplab import Lab, LabError, Loopback
-from tcplab.programs import RunOptions, run_pair, tcp_transfer, write_patterns, writepattern_peer
+from tcplab.programs import RunOptions, run_pair, tcp_transfer, writepattern_peer
 from tcplab.programs.pair import Running, await_listener, held_port
+from tcplab.programs.patterns import write_patterns
 
 LISTENS = "echo '{\"listening\": 9}'; "
 REPORTS = "echo '{\"done\": 1}'"

@@ -15,7 +15,9 @@ from tests.support.commands import completed
 from tests.support.programs.harness import Programs, last_object
 
 from tcplab.lab import Lab
-from tcplab.programs import SmallWritesMode, pipe_chain, small_writes, udp_bulk
+from tcplab.programs import small_writes, udp_bulk
+from tcplab.programs.chain import pipe_chain
+from tcplab.programs.messages import SmallWritesMode
 
 Tool = Callable[[str], str]
 

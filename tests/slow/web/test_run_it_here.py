@@ -18,7 +18,7 @@ from tests.support.commands import completed
 from tests.support.paths import ROOT
 
 from tcplab.experiments import small_writes
-from tcplab.programs import SmallWritesMode
+from tcplab.programs.messages import SmallWritesMode
 
 # The guest is built first, and runs two programs per lesson, which takes minutes.
 pytestmark = pytest.mark.timeout(1800)

@@ -14,7 +14,8 @@ from tcplab.experiments.mode import mode
 from tcplab.figures import Picture
 from tcplab.lab import Lab, why_no_lab
 from tcplab.models import bdp_bytes, mathis_mbit
-from tcplab.programs import RunOptions, Transfer, tcp_transfer
+from tcplab.programs import RunOptions, tcp_transfer
+from tcplab.programs.bulk import Transfer
 from tcplab.tables import Table, digits
 from tcplab.widgets.controls import Choice, Control, Number, say_all
 from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
