@@ -33,7 +33,8 @@ from tcplab.experiments.mode import mode
 from tcplab.experiments.parameters import Runs
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Lab, Network
-from tcplab.models import ChainCost, chain_cost
+from tcplab.models import chain_cost
+from tcplab.models.copies import ChainCost
 from tcplab.programs import page_cache
 from tcplab.programs.chain import ChainResult, pipe_chain
 

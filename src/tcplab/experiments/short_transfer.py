@@ -15,7 +15,8 @@ from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.quantities import Variant, column, computed, derived, plus
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import PINNED_SYSCTLS, Lab
-from tcplab.models import serialisation_ms, slow_start_flights, transfer_flights, transfer_ms
+from tcplab.models import serialisation_ms, slow_start_flights, transfer_ms
+from tcplab.models.links import transfer_flights
 from tcplab.programs import Event, tcp_bulk
 from tcplab.segments import SegmentArray
 from tcplab.timeline import Exchange

@@ -8,15 +8,11 @@ from tcplab.models.buffers import (
     receive_buffer_grant,
     receive_window,
     send_buffer_grant,
-    truesize_bytes,
     window_from_buffer,
 )
 from tcplab.models.conversation import Call, NetworkPath, Peer, simulate
-from tcplab.models.copies import ChainCost, chain_cost
-from tcplab.models.kernel import RttEstimator
+from tcplab.models.copies import chain_cost
 from tcplab.models.links import (
-    ETHERNET_FRAMING_BYTES,
-    MATHIS_CONSTANTS,
     Encapsulation,
     announced_mss_bytes,
     bdp_bytes,
@@ -30,7 +26,6 @@ from tcplab.models.links import (
     serialisation_ms,
     slow_start_flights,
     throughput_mbit,
-    transfer_flights,
     transfer_ms,
     window_limit_mbit,
 )
@@ -38,15 +33,11 @@ from tcplab.models.messages import message_calls, message_cost, segment_sizes
 from tcplab.models.reasons import Reason
 
 __all__ = [
-    "ETHERNET_FRAMING_BYTES",
-    "MATHIS_CONSTANTS",
     "Call",
-    "ChainCost",
     "Encapsulation",
     "NetworkPath",
     "Peer",
     "Reason",
-    "RttEstimator",
     "announced_mss_bytes",
     "bdp_bytes",
     "chain_cost",
@@ -67,9 +58,7 @@ __all__ = [
     "simulate",
     "slow_start_flights",
     "throughput_mbit",
-    "transfer_flights",
     "transfer_ms",
-    "truesize_bytes",
     "window_from_buffer",
     "window_limit_mbit",
 ]

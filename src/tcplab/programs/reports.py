@@ -37,10 +37,7 @@ class Usage(Report):
     wall_s: float
     user_s: float
     system_s: float
-    voluntary_switches: int
-    involuntary_switches: int
     minor_faults: int
-    major_faults: int
 
     @property
     def cpu_s(self) -> float:

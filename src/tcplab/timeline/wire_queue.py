@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from tcplab.models import ETHERNET_FRAMING_BYTES, Reason
+from tcplab.models import Reason
+from tcplab.models.links import ETHERNET_FRAMING_BYTES
 from tcplab.timeline.evidence import Evidence
 from tcplab.timeline.parts import Hold, Segment
 

@@ -10,6 +10,8 @@ from tests.support.paths import ROOT
 
 from tcplab import models as m
 from tcplab.experiments import recordings
+from tcplab.models.buffers import truesize_bytes
+from tcplab.models.links import MATHIS_CONSTANTS
 
 FULL_10, FULL_50 = m.serialisation_ms(1448, 10), m.serialisation_ms(1448, 50)
 FULL_BYTES = m.Encapsulation().wire_bytes(1448)
@@ -26,12 +28,12 @@ DEMOS = "src/tcplab/demos"
 NUMBERS = [
     ("primer", f"carry them in {50 * FULL_50:.0f} ms"),
     ("the-lab", f"125 × 1448 / {FULL_BYTES} = {m.goodput_mbyte_s(1000):.1f} MB/s remain"),
-    ("buffers", f"1448 bytes of data takes {m.truesize_bytes(1448)} bytes"),
+    ("buffers", f"1448 bytes of data takes {truesize_bytes(1448)} bytes"),
     ("buffers", f"or {PER_REQUEST} times the request"),
     ("send-buffer", f"rate × RTT, which is {m.bdp_bytes(10, 50):,.0f} bytes"),
     ("slow-start", f"occupy it for {100 * FULL_50:.0f} ms and ten for {10 * FULL_50:.1f} ms"),
     ("slow-start", f"per round trip, {m.window_limit_mbit(65_536, 40):.0f} Mbit/s"),
-    ("loss", f"so here *C* = {m.MATHIS_CONSTANTS['random']}"),
+    ("loss", f"so here *C* = {MATHIS_CONSTANTS['random']}"),
     ("queues", f"occupies this line for {FULL_10:.2f} ms"),
     ("queues", f"20 ms = {m.bdp_bytes(10, 20):,.0f} bytes, or {20 / FULL_10:.0f} full packets"),
     ("queues", f"so 0.3 / 0.7 = {(1 - 0.7) / 0.7:.2f} BDP should"),
@@ -54,7 +56,7 @@ NUMBERS = [
     (f"{DEMOS}/buffers.toml", f"in flight, about {KB_OF_64_KIB} kB here"),
     (f"{DEMOS}/queues.toml", f"costs at most {20 * FULL_10:.0f} ms"),
     (f"{DEMOS}/queues.toml", f"path itself holds {20 / FULL_10:.0f} packets"),
-    (f"{DEMOS}/wire.toml", f"MSS / RTT × {m.MATHIS_CONSTANTS['random']} / √p"),
+    (f"{DEMOS}/wire.toml", f"MSS / RTT × {MATHIS_CONSTANTS['random']} / √p"),
     (f"{DEMOS}/congestion-window.toml", "for {}, {}, {} and {} segments".format(*FLIGHTS)),
     ("docs/lesson-notes.md", "give {}, {} and {} ms, and no change gives {}".format(*ANSWERS_MS)),
 ]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tools import kernels
 
-from tcplab.models import Call, Reason, RttEstimator, segment_sizes
-from tcplab.models.kernel import Clock
+from tcplab.models import Call, Reason, segment_sizes
+from tcplab.models.kernel import Clock, RttEstimator
 from tcplab.models.nagle import NagleSender, SimulatedSegment
 
 MSS = 1448
