@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 __all__ = ["Host", "Lab", "LabError", "Link", "Loopback"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import a name of __all__ on first use, so that `tcplab --help` loads no laboratory."""
     if name not in __all__:

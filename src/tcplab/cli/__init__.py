@@ -11,6 +11,12 @@ from collections.abc import Sequence
 
 from tcplab.cli.loading import loading
 
+__all__ = ["main"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""

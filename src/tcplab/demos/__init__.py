@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Demo", "DemoPanel", "Option", "Step", "every", "find", "show"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class DemoPanel(Panel):
     """The panel of a demo, with the settings of the first step."""
 

@@ -41,4 +41,9 @@ __all__ = [
     "timeline",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 require_modules("matplotlib")

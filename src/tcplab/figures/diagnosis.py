@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tcplab.experiments.diagnosis import LINE_BYTES
 from tcplab.figures import canvas, style
 from tcplab.figures.curves import in_flight
-from tcplab.figures.generic import Panel, draw_rows
+from tcplab.figures.generic import Subplot, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import Style
 from tcplab.figures.timeline_figure.paint import timeline
@@ -149,7 +149,7 @@ def _one_line(case: Diagnosis) -> Picture:
     calls = case.report.get("system_calls", 0) / case.units
     text_bytes = case.payload_bytes / case.units
     headers = [case.segments_per_unit * _HEADER_BYTES, float(_HEADER_BYTES)]
-    panel = Panel(
+    panel = Subplot(
         "bytes on the link per line (mean of the run)",
         bars=[[(_TEXT, text_bytes), (_HEADERS, size)] for size in headers],
         words=[f"{text_bytes:.0f} + {size:,.0f}" for size in headers],

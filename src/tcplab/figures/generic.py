@@ -80,7 +80,7 @@ class Dots:
 
 
 @dataclass(slots=True)
-class Panel:
+class Subplot:
     """The rows of one quantity, with bars of one or more parts, dots, and labels."""
 
     label: str  #: label of the axis
@@ -122,7 +122,7 @@ class Panel:
 
 
 def draw_rows(
-    names: Sequence[str], *panels: Panel, characters: int = 26, row: float = 24
+    names: Sequence[str], *panels: Subplot, characters: int = 26, row: float = 24
 ) -> Figure:
     """Draw named rows, each at least `row` units high, with the panels next to each other."""
     lines = max(len(textwrap.wrap(name, characters)) for name in some(names))
@@ -185,7 +185,7 @@ def _titled(figure: Figure, result: Tabular, keys: Sequence[str], note: str) -> 
     return Picture(figure, title, table(result), " · ".join(filter(None, [note, why])))
 
 
-def _panel(result: Tabular, key: str, rows: Sequence[Mapping[str, Any]], look: Style) -> Panel:
+def _panel(result: Tabular, key: str, rows: Sequence[Mapping[str, Any]], look: Style) -> Subplot:
     label, values = column_of(result, key).heading, [float(row[key] or 0) for row in rows]
     ends = [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row]
     published = [row.get(f"published_{key}") or None for row in rows]
@@ -195,8 +195,8 @@ def _panel(result: Tabular, key: str, rows: Sequence[Mapping[str, Any]], look: S
     if max(every) > _MOST_TIMES * min(every) > 0:
         dots.append(Dots(values, colour=look.colour))
         limits = min(every) / 2, 8 * max(every)
-        return Panel(label, spread=ends, dots=dots, words=words, limits=limits, share=2.5)
-    return Panel(label, [[(look, value)] for value in values], ends, dots, words, room=1.35)
+        return Subplot(label, spread=ends, dots=dots, words=words, limits=limits, share=2.5)
+    return Subplot(label, [[(look, value)] for value in values], ends, dots, words, room=1.35)
 
 
 def _unit(key: str) -> str:
@@ -205,7 +205,7 @@ def _unit(key: str) -> str:
     return found[0] if found else key
 
 
-def _share_scale(panels: Sequence[Panel]) -> None:
+def _share_scale(panels: Sequence[Subplot]) -> None:
     """Give the linear panels of one unit the scale of the longest row."""
     linear = [panel for panel in panels if not panel.limits]
     longest = max((panel.longest for panel in linear), default=0.0)

@@ -13,4 +13,9 @@ from tcplab.machine import require_modules
 
 __all__ = ["Assignment", "Numbers", "Verdict", "open_assignment"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 require_modules("nbgrader")

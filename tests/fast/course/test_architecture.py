@@ -1,13 +1,16 @@
 """Test the architecture. With two exceptions, a module imports only from those to its left in
 CONTRIBUTING.md, and no modules import each other in a circle. Heavy packages are imported only when
-they are used. No function is long, and no public function has many parameters."""
+they are used. A package exports names one by one, and no name means two classes. No function is
+long, and no public function has many parameters."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import importlib
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 from typing import Final, NamedTuple
 
 from tests.support.nonempty import each
@@ -58,16 +61,17 @@ class Function(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The imports and functions of all files in the package, each parsed once."""
+    """The imports, functions and classes of all files in the package, each parsed once."""
 
     files: list[str]
     imports: list[Import]
     functions: list[Function]
+    classes: list[str]
 
 
 @functools.cache
 def source() -> Source:
-    read = Source([], [], [])
+    read = Source([], [], [], [])
     for path in sorted(PACKAGE.rglob("*.py")):
         file = str(path.relative_to(PACKAGE))
         read.files.append(file)
@@ -91,6 +95,8 @@ def _look(
             names = [f"{child.module}.{alias.name}" for alias in child.names]
         elif isinstance(child, ast.FunctionDef):
             read.functions.append(_function(prefix, child))
+        elif isinstance(child, ast.ClassDef):
+            read.classes.append(child.name)
         if isinstance(child, ast.FunctionDef | ast.ClassDef):
             inside += f"{child.name}."
         read.imports.extend(
@@ -147,6 +153,32 @@ def test_the_top_level_has_few_modules() -> None:
 
 def _module(file: str) -> str:
     return ".".join(["tcplab", *Path(file).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def test_no_module_imports_whatever_another_one_has() -> None:
+    assert [entry.file for entry in source().imports if entry.name.endswith(".*")] == []
+
+
+def test_a_package_shows_no_foreign_names() -> None:
+    """Tab in a notebook lists what dir() does, which is meant to be the package's reference."""
+    files = [file for file in source().files if file.endswith("__init__.py")]
+    for package in map(importlib.import_module, each(map(_module, files))):
+        exported = getattr(package, "__all__", ())
+        shown = [name for name in dir(package) if name not in exported and name[0] != "_"]
+        foreign = [name for name in shown if not _home(package, name).startswith(package.__name__)]
+        assert foreign == [], package.__name__
+
+
+def _home(package: ModuleType, name: str) -> str:
+    """Return the module that a package's name comes from; a constant counts as its own."""
+    value = getattr(package, name)
+    own = package.__name__
+    return value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", own)
+
+
+def test_no_public_class_name_is_used_twice() -> None:
+    names = [name for name in source().classes if not name.startswith("_")]
+    assert sorted({name for name in each(names) if names.count(name) > 1}) == []
 
 
 def test_functions_are_short() -> None:

@@ -40,6 +40,11 @@ __all__ = [
     "show",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 #: A later end of a sleep, or a later packet, could explain a wait that a rule sees.
 _STALL_MS: Final = 40.0
 #: A run that the machine has disturbed is repeated, if the disturbance could explain the verdict.
