@@ -87,7 +87,12 @@ export async function start(base, progress, fetched = load) {
   let text = "";
   let waiting = null; // the request whose answer is expected
   let number = 0;
-  const send_line = () => emulator.serial0_send(`${waiting.lines.shift() ?? ""}\n`);
+  let incomplete = false; // the guest has a part of a request
+  const send_line = () => {
+    const line = waiting.lines.shift();
+    incomplete = line !== undefined;
+    emulator.serial0_send(`${line ?? ""}\n`);
+  };
   emulator.add_listener("serial0-output-byte", (byte) => {
     text += String.fromCharCode(byte);
     if (byte !== 10) return;
@@ -112,7 +117,8 @@ export async function start(base, progress, fetched = load) {
         const encoded = base64(`# ${++number}\n${script}\n`);
         waiting = { number, resolve, lines: encoded.match(new RegExp(`.{1,${LINE}}`, "g")) };
         const mine = waiting;
-        send_line();
+        if (incomplete) waiting.lines[0] = `\n${waiting.lines[0]}`; // end the request before, which was given up
+        else send_line();
         setTimeout(() => {
           if (waiting === mine) emulator.stop();
           reject(new Error(`no answer from the guest within ${limit_ms / 1000} s`));

@@ -75,7 +75,7 @@ def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any) ->
     # The guest's clock counts instructions, so a busy machine does not change the wait.
     assert 40 <= wait_ms(default) <= 60
     no_delay = run(page, mode="no_delay")
-    assert no_delay["segments"] == "15"
+    assert no_delay["segments"].split()[0] == "15"  # in most messages
     assert no_delay["wait"].startswith("none")
     assert run(page, mode="writev")["segments"] == "1"
     width = page.evaluate("document.documentElement.scrollWidth")
@@ -130,7 +130,7 @@ def test_the_drawing_shows_the_writes_and_segments_when_they_happened(page: Any)
     per_ms = width / float(text.removesuffix(" ms"))
     assert all(later - earlier >= 49 * per_ms for earlier, later in acks + data)
     assert acks[0][1] - acks[0][0] == pytest.approx(50 * per_ms, rel=0.1)
-    assert "the one with the median wait" in page.inner_text(".run-it-here .note")
+    assert "the one with the median wait" in page.inner_text(".run-it-here .output .note")
 
 
 def test_a_result_names_the_settings_that_it_was_measured_with(page: Any) -> None:
