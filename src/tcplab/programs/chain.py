@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -61,6 +60,8 @@ def pipe_chain(
     "if=/dev/zero", "bs=1M", "count=100"], ["netcat", "{host}", "{port}"]]``. The rate is that of
     ``bytes_expected``, which the first command reads from ``source`` or produces.
     """
+    import resource  # JupyterLite, which shows recordings, does not have it
+
     started: list[_Stage] = []
     with Path(source or os.devnull).open("rb") as first, held_port(network.server) as port:
         values = {"{port}": str(port), "{host}": network.server.address}
@@ -88,7 +89,7 @@ class _Stage:
     def __init__(self, shown: str, process: subprocess.Popen[bytes]) -> None:
         self.shown = shown
         self.process = process
-        self._usage: resource.struct_rusage | None = None
+        self._usage: Any = None  #: the struct_rusage of wait4(2)
         self._pid: int | None = None
         self._io: dict[str, int] = {}
 
