@@ -418,7 +418,7 @@ def divided(conversation: Conversation, waited: Iterable[Wait]) -> Division:
     for side, intervals in has_some.items():
         total[side] += intervals
     for start, end in rest:
-        total[_whose_turn(nexts, end)].append((start, end))
+        total[_whose_turn(nexts, start, end)].append((start, end))
     result = {cause: merged(several) for cause, several in total.items()}
     return Division(result, _by_kernel(conversation, result))
 
@@ -506,12 +506,16 @@ def in_turn(conversation: Conversation) -> int:
     return len(began_ns) if lasted and alone >= _IN_TURN * len(began_ns) else 0
 
 
-def _whose_turn(nexts: Mapping[str, Sequence[int]], until_ns: int) -> str:
-    """Return the awaited side, whose event comes next. If none does, it is the server."""
+def _whose_turn(nexts: Mapping[str, Sequence[int]], start_ns: int, until_ns: int) -> str:
+    """Return the awaited side, whose event comes next. If none does, it is the server.
+
+    A wait ends when a packet leaves, and on a busy machine its write began milliseconds before.
+    """
+    early_ns = min(max((until_ns - start_ns) // 2, 1_000_000), 5_000_000)
     turns = [
         (times[at], side)
         for side, times in nexts.items()
-        if (at := bisect.bisect_left(times, until_ns - 1_000_000)) < len(times)
+        if (at := bisect.bisect_left(times, until_ns - early_ns)) < len(times)
     ]
     return min(turns)[1] if turns else "server"
 
