@@ -2,7 +2,7 @@
 
     python -m tools.syllabus [COURSE]
 
-prints the three tables of the instructor's kit. The last line of a question's text names the
+prints the three tables of the instructor's guide. The last line of a question's text names the
 sections that teach it. `breaks` in `hidden/mutants.py` names the rule that a mistake breaks.
 """
 
@@ -94,7 +94,7 @@ def _code(text: str) -> list[str]:
 
 
 def tables(root: Path) -> str:
-    """Return the three tables of the instructor's kit as Markdown."""
+    """Return the three tables of the instructor's guide as Markdown."""
     return "\n\n".join(
         "\n".join(rows(root / "solutions")) for rows in (_taught_rows, _point_rows, _program_rows)
     )

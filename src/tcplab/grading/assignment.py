@@ -137,7 +137,7 @@ class Task:
         self.module = load_module(path, f"tcplab_task_{assignment}")
         for part in ("ANSWERS", "FILES", "numbers"):
             if not hasattr(self.module, part):
-                raise ParameterError(f"{path} has no {part}: see docs/new-assignment.md")
+                raise ParameterError(f"{path} has no {part}: see docs/grading.md")
         self.answers: Mapping[str, Sequence[str]] = self.module.ANSWERS
         self.files: Sequence[str] = self.module.FILES
         #: names of the numbers that `tcplab draw` also writes into the C files

@@ -228,7 +228,7 @@ def prepare(
     config, folders = load_course(course)
     source = source_folder(folders, assignment)
     if not (source / "hidden" / "judge.py").is_file():
-        raise ParameterError(f"{source} has no hidden/judge.py; see docs/new-assignment.md")
+        raise ParameterError(f"{source} has no hidden/judge.py; see docs/grading.md")
     if not (unsafe_no_sandbox or scheduler) and (reason := why_no_sandbox()):
         raise LabError(
             f"submissions are not graded without a sandbox. {reason}"

@@ -1,4 +1,4 @@
-"""Compile C programs for checks, and describe their runs (see docs/new-assignment.md)."""
+"""Compile C programs for checks, and describe their runs (see docs/grading.md)."""
 
 from __future__ import annotations
 

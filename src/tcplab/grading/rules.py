@@ -1,6 +1,6 @@
 """Check the rules that every assignment has to keep (`tcplab try-assignment`, and the tests).
 
-docs/new-assignment.md states the rules. Each rule yields a sentence per mistake, with what to do.
+docs/grading.md states the rules. Each rule yields a sentence per mistake, with what to do.
 """
 
 from __future__ import annotations

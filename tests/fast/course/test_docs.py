@@ -98,7 +98,7 @@ def test_start_page_has_every_lesson_and_problem_set() -> None:
 
 
 def test_hours_of_the_instructors_kit_are_those_of_the_lessons() -> None:
-    text = (ROOT / "docs/instructors-kit.md").read_text()
+    text = (ROOT / "docs/instructors-guide.md").read_text()
     table = text.partition("| week | lesson | core |")[2].partition("| **all** |")[0]
     listed = [
         int(minutes)

@@ -65,8 +65,8 @@ def test_every_page_states_the_same_time_for_a_set(source: Path) -> None:
     lesson = nbformat.read(BY_SLUG[source.name], as_version=4).cells
     recap = " ".join(cell.source for cell in lesson if f"exercises/{source.name}/" in cell.source)
     assert f"takes {stated} minutes" in " ".join(recap.split())
-    kit = (ROOT / "docs/instructors-kit.md").read_text()
-    assert f"| {source.name}, {stated} min |" in kit
+    guide = (ROOT / "docs/instructors-guide.md").read_text()
+    assert f"| {source.name}, {stated} min |" in guide
     for page in ("docs/handout.md", "docs/learners-guide.md", "start.ipynb"):
         text = " ".join((ROOT / page).read_text().split())
         assert "60 to 90 minutes" in text
@@ -125,8 +125,8 @@ def test_each_written_answer_has_samples_of_every_mark() -> None:
         assert re.findall(r"^→ \*\*(\d)\*\*", sample, re.M) == ["0", "1", "2"], name
 
 
-def test_kit_has_both_tables() -> None:
-    kit = (ROOT / "docs/instructors-kit.md").read_text()
+def test_guide_has_both_tables() -> None:
+    guide = (ROOT / "docs/instructors-guide.md").read_text()
     for row in syllabus.tables(ROOT).splitlines():
         if row.split(" ")[1:2] != [] and row.split(" ")[1] in SHIPPED:
-            assert row in kit, "paste what `python -m tools.syllabus` prints"
+            assert row in guide, "paste what `python -m tools.syllabus` prints"

@@ -75,7 +75,7 @@ def test_small_writes_make_two_segments_and_wait_for_the_ack_timer(page: Any) ->
     # The guest's clock counts instructions, so a busy machine does not change the wait.
     assert 40 <= wait_ms(default) <= 60
     no_delay = run(page, mode="no_delay")
-    assert no_delay["segments"].split()[0] == "15"  # in most messages
+    assert no_delay["segments"].split()[0] == "15"  # a busy host may split a few messages otherwise
     assert no_delay["wait"].startswith("none")
     assert run(page, mode="writev")["segments"] == "1"
     width = page.evaluate("document.documentElement.scrollWidth")
