@@ -31,12 +31,8 @@ struct tcp_info_field {
 #define FIELD(name, member)                                                                        \
     {name, offsetof(struct tcp_info, member), sizeof(((struct tcp_info *)0)->member)}
 static const struct tcp_info_field tcp_info_fields[] = {
-    FIELD("rto_us", tcpi_rto),
     FIELD("snd_mss_bytes", tcpi_snd_mss),
     FIELD("unacked", tcpi_unacked),
-    FIELD("sacked", tcpi_sacked),
-    FIELD("lost", tcpi_lost),
-    FIELD("retrans", tcpi_retrans),
     FIELD("rtt_us", tcpi_rtt),
     FIELD("snd_ssthresh", tcpi_snd_ssthresh),
     FIELD("snd_cwnd", tcpi_snd_cwnd),

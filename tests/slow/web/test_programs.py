@@ -11,10 +11,10 @@ import pytest
 from bench.web import BUILT, opened
 from tests.slow.web.test_run_it_here import site
 from tests.support.paths import ROOT
+from tools.lesson_programs import exported
 
 from tcplab import segments
 from tcplab.course import short_c
-from tcplab.course.short_c.exported import exported
 from tcplab.lab import Lab
 
 __all__ = ["site"]
