@@ -271,7 +271,7 @@ def test_strips_continue_while_sliders_move(page: Page) -> None:
     put(panel, "Lasts for (s)", "60")
     start(panel)
     _see_updates(panel, 2)
-    put(panel, "RTT of the wire (ms)", "80")
+    put(panel, "RTT of the link (ms)", "80")
     _see_updates(panel, 3)
     keep(panel, "strip")
     press(panel, "Stop")
