@@ -119,7 +119,7 @@ def answers(page: str) -> dict[str, float]:
     measured = {}
     for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
         headings = [strip(cell) for cell in re.findall(r"<th.*?</th>", table, re.DOTALL)]
-        if "how close" in headings:
+        if {"measured", "how close"} <= {*headings}:
             for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL):
                 cells = [strip(cell) for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
                 if cells:
