@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import multiprocessing
+import os
 import socket
 import sys
 import tempfile
@@ -98,7 +99,7 @@ def _work(function: Callable[[T], Any], needs: Needs, deadline_s: float, task: T
     if reason := needs.lacking():
         return {"lacking": reason, "worker": worker.address}
     # Dask removes this folder, even if the worker is killed. It gets the server's socket, too.
-    tempfile.tempdir = worker.local_directory
+    tempfile.tempdir = _short(worker.local_directory)
     scratch = Path(worker.local_directory)
     # A worker has threads, so a server without any forks the process.
     multiprocessing.get_context("forkserver").set_forkserver_preload(["tcplab.grading.steps"])
@@ -106,6 +107,12 @@ def _work(function: Callable[[T], Any], needs: Needs, deadline_s: float, task: T
         function, [task], jobs=1, scratch=scratch, deadline_s=deadline_s, start="forkserver"
     )
     return {"result": done.result, "error": done.error}
+
+
+@functools.cache
+def _short(folder: str) -> str:
+    """Return a short path of a folder, since the path of a socket has at most 107 bytes."""
+    return f"/proc/{os.getpid()}/fd/{os.open(folder, os.O_PATH | os.O_CLOEXEC)}"
 
 
 class _Cluster(Generic[T]):
