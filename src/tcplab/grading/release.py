@@ -126,9 +126,6 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
 # ---- handout -------------------------------------------------------------------------------------
 
 
@@ -201,3 +198,7 @@ def new_assignment(course: Path, name: str) -> Path:
     for path in sorted(folder.rglob("*.*")):
         path.write_text(path.read_text().replace("NAME", name))
     return folder
+
+
+if __name__ == "__main__":
+    sys.exit(main())
