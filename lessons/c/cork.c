@@ -12,7 +12,7 @@
 enum { FRAMES = 5, HEADER = 200, BODY = 3000, TRAILER = 20 };
 static char header[HEADER], body[BODY] = "samples", blank[BODY + TRAILER], trailer[TRAILER];
 
-/* Until the cork is pulled, the kernel keeps what does not fill a segment, since more shall come. */
+/* Until the cork is pulled, the kernel keeps what does not fill a segment. */
 static void set_cork(int fd, int on) {
     setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
 }

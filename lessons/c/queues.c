@@ -33,7 +33,7 @@ int main(int argc, char *argv[]) {
     double start = now();
     printf("RTT %.0f", rtt_ms(fd));
     for (int i = 1; i <= blocks; i++) {
-        /* TCP sends as much as the windows allow, and what the path cannot hold waits in a queue. */
+        /* TCP sends what the windows allow. What the path cannot hold waits in a queue. */
         if (send(fd, block, sizeof block, 0) != sizeof block)
             return 1;
         if (i % (blocks / 10) == 0)
