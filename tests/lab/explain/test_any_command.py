@@ -147,7 +147,7 @@ def test_the_report_names_cause_and_fix(slow: Explanation) -> None:
     assert "the server hands a message to TCP in 2 writes" in report
     assert "hand each message over in one write" in report
     assert "the recorder stopped it for" in report
-    assert 0 < slow.overhead < 0.1
+    assert 0 < slow.overhead < 0.5
     total = sum(one.share for one in slow.findings)
     assert total == pytest.approx(1, abs=1e-6)
 
