@@ -10,6 +10,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 from tcplab.errors import MissingError
@@ -59,11 +60,11 @@ def find(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
-def lacking(*names: str) -> str:
-    """Return a message about the first program in PACKAGES that is missing, or "" if none is."""
+def lacking(*names: str, packages: Mapping[str, str] = PACKAGES) -> str:
+    """Return a message about the first program in `packages` that is missing, or "" if none is."""
     for name in names:
-        if name in PACKAGES and find(name) is None:
-            return f"{name} is not installed: apt install {PACKAGES[name]}"
+        if name in packages and find(name) is None:
+            return f"{name} is not installed: apt install {packages[name]}"
     return ""
 
 

@@ -50,8 +50,7 @@ needs_ordinary_user = pytest.mark.skipif(
 
 def lacking(*names: str) -> str:
     """Return a message about the first of these programs that is missing, or ""."""
-    missing = (name for name in names if machine.find(name) is None)
-    return next((f"{name} is not installed: apt install {PACKAGES[name]}" for name in missing), "")
+    return machine.lacking(*names, packages=PACKAGES)
 
 
 def need(*names: str) -> str:
