@@ -52,11 +52,17 @@ _AS_IT_COMES: Final = "as it comes"
 _PAGES: Final = 12  # requests on one connection
 
 
+#: The finding of each experiment that compares the time per answer.
+_SLOWEST: Final = (
+    "Per answer, '{ms_per_message.most}' takes {ms_per_message.ratio} times "
+    "as long as '{ms_per_message.least}'"
+)
+
+
 @experiment(
     "http-server",
     figure=("ms_per_message",),
-    finding="Per answer, '{ms_per_message.most}' takes {ms_per_message.ratio} times "
-    "as long as '{ms_per_message.least}'",
+    finding=_SLOWEST,
 )
 def measure_http_server(
     lines: Sequence[str] = ("", "wbufsize = -1", "disable_nagle_algorithm = True"),
@@ -102,8 +108,7 @@ def nginx_conf(directives: str) -> str:
     "nginx-directives",
     needs=("nginx", "curl"),
     figure=("ms_per_message",),
-    finding="Per answer, '{ms_per_message.most}' takes {ms_per_message.ratio} times "
-    "as long as '{ms_per_message.least}'",
+    finding=_SLOWEST,
 )
 def measure_nginx(
     directives: Annotated[Sequence[Directives], "combinations to compare"] = get_args(Directives),
@@ -287,8 +292,7 @@ _GO_CASES: Final = {"as it comes": "plain", "SetNoDelay(false)": "delay", "bufio
     "go-server",
     needs=("go", "curl"),
     figure=("ms_per_message",),
-    finding="Per answer, '{ms_per_message.most}' takes {ms_per_message.ratio} times "
-    "as long as '{ms_per_message.least}'",
+    finding=_SLOWEST,
 )
 def measure_go(
     requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
