@@ -208,6 +208,12 @@ def test_digest_ignores_comments_and_other_programs(tmp_path: Path) -> None:
     assert len({programs for _, programs in digests}) == 1
 
 
+@pytest.mark.parametrize("part", sources.MEASURED)
+def test_page_describes_the_present_programs(part: str) -> None:
+    stored = json.loads((sources.ROOT / "docs" / "benchmarks.json").read_text())["parts"][part]
+    assert stored["provenance"]["measured_c"] == sources.digest(part), "run `make bench`"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
