@@ -126,7 +126,9 @@ def _compiler() -> str:
     match = re.search(
         rb"(GCC: \([^\0]*|clang version [^\0]*)", program_path("tcpsource").read_bytes()
     )
-    return match.group().decode(errors="replace") if match else "an unknown compiler"
+    if not match:
+        return "an unknown compiler"
+    return match.group().decode(errors="replace").replace(": ", " ")
 
 
 if __name__ == "__main__":
