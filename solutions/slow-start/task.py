@@ -192,8 +192,6 @@ DOUBLING = (10, 20, 40)
 #: Bounds of the window after a loss, as shares of the window before it. The halved window may have
 #: grown since, so half of the old window plus GROWTH packets is also accepted.
 HALF, GROWTH = (0.35, 0.7), 2
-#: How often a program with partial credit may run until two runs agree.
-MOST_RUNS = 4
 _TOO_FEW = "With flights of {shown} packets, the file ends too soon to judge this."
 
 
@@ -219,6 +217,8 @@ class Losses:
         return cls(
             pieces=rng.randrange(176, 192),
             lost=tuple(sorted(rng.sample(range(5), rng.randrange(2, 4)))),
+            # Neighbours would leave a sender that takes a late packet for lost with so few packets
+            # in the third flight that it seems to break other rules, too.
             acks_lost=(rng.randrange(3, 6), rng.randrange(7, 9)),
             dark=rng.randrange(6, 8),
             late=rng.randrange(2, 7),
@@ -248,23 +248,18 @@ def send_file(submission: Submission, losses: Losses, file: bytes) -> LabRun:
 def look_at_window(submission: Submission, losses: Losses) -> Verdict:
     """Check that every byte arrived, and then how many packets each flight had.
 
-    A busy machine may cut a flight in two, so a run with partial credit is repeated until two runs
-    have the same flights, and the best run counts.
+    A busy machine may cut a flight in two, so a run with partial credit is repeated once.
     """
+    first = _look_at_one_run(submission, losses)
+    if first.passed or not first.share:
+        return first
+    second = _look_at_one_run(submission, losses)
+    return second if (second.share or 0) > (first.share or 0) else first
+
+
+def _look_at_one_run(submission: Submission, losses: Losses) -> Verdict:
     file = losses.file(submission.numbers["piece_bytes"])
-    best = Verdict(0, "")
-    seen = []
-    for _ in range(MOST_RUNS):
-        run = send_file(submission, losses, file)
-        verdict = _look_at_one_run(run, losses, file)
-        best = max(verdict, best, key=lambda each: each.share or 0)
-        if verdict.passed or not verdict.share or run.peer in seen:
-            break
-        seen.append(run.peer)
-    return best
-
-
-def _look_at_one_run(run: LabRun, losses: Losses, file: bytes) -> Verdict:
+    run = send_file(submission, losses, file)
     if run.peer is None:
         return Verdict(0, f"The receiver sent no report, and {how_it_ended(run, 'window')}.")
     sizes = [len(flight) for flight in run.peer["flights"]]
