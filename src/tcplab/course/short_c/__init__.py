@@ -126,12 +126,11 @@ def _runs(slug: str, case: Case, source: Path) -> Iterator[tuple[Ran, bool]]:
             if case.script:
                 lab.link.script("client->server", case.script)
             if case.rival:
-                both = [" ".join(arguments), case.rival]
-                ran, other = run_together(lab, slug, *both, source=source)
+                ran, other = run_together(lab, slug, " ".join(arguments), case.rival, source=source)
                 ran = replace(ran, rival=other)
             else:
-                first = (original(slug),) if case.compares else ()
-                before = [run(lab, slug, *arguments, source=path) for path in first]
+                compares = case.compares
+                before = run(lab, slug, *arguments, source=original(slug)) if compares else None
                 ran = run(
                     lab,
                     slug,
@@ -142,6 +141,6 @@ def _runs(slug: str, case: Case, source: Path) -> Iterator[tuple[Ran, bool]]:
                     stdin=case.stdin,
                     server=peer,
                 )
-                ran = replace(ran, original=before[0] if before else None)
+                ran = replace(ran, original=before)
             link = lab.link.lateness()
             yield ran, link["wire_missed"] > 0 or link["wire_late_p99_ms"] > _STALL_MS

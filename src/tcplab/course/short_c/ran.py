@@ -74,8 +74,7 @@ class Ran:
         """Time from each answer of the server to the client's next data."""
         rows = self.segments.data(retransmissions=False)
         mine, times = rows.from_client, rows["time_ns"].astype(np.int64)
-        gaps_ms = np.diff(times)[mine[1:] & ~mine[:-1]] / 1e6
-        return [float(gap) for gap in gaps_ms]
+        return list((np.diff(times)[mine[1:] & ~mine[:-1]] / 1e6).tolist())
 
     @property
     def in_flight(self) -> list[int]:

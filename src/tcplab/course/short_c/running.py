@@ -193,12 +193,9 @@ def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -
             for host, line in zip(lab.clients, lines, strict=True)
         ]
         outputs = [program.output(TIMEOUT_S).strip() for program in running]
-        finished = []
-        for host, line, output, capture in zip(lab.clients, lines, outputs, captures, strict=True):
-            command = f"{host.name}$ ./{' '.join([slug, *line[1:]])}"
-            finished.append((command, output, capture))
     ran = []
-    for command, output, capture in finished:
+    for host, line, output, capture in zip(lab.clients, lines, outputs, captures, strict=True):
+        command = f"{host.name}$ ./{' '.join([slug, *line[1:]])}"
         with capture:
             ran.append(Ran((command,), output, capture.segments, b""))
     return ran
