@@ -14,18 +14,24 @@ static char header[HEADER], body[BODY] = "samples", blank[BODY + TRAILER], trail
 
 /* Until the cork is pulled, the kernel keeps what does not fill a segment. */
 static void set_cork(int fd, int on) {
-    setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on) < 0)
+        exit(1);
+}
+
+static void send_part(int fd, const char *part, int bytes) {
+    if (send(fd, part, bytes, 0) != bytes)
+        exit(1);
 }
 
 static int send_frame(int fd, int corked, int failed) {
     set_cork(fd, corked); /* 0 changes nothing here */
-    send(fd, header, HEADER, 0);
+    send_part(fd, header, HEADER);
     if (failed) {
-        send(fd, blank, BODY + TRAILER, 0); /* the server expects a whole frame */
+        send_part(fd, blank, BODY + TRAILER); /* the server expects a whole frame */
         return -1;
     }
-    send(fd, body, BODY, 0);
-    send(fd, trailer, TRAILER, 0);
+    send_part(fd, body, BODY);
+    send_part(fd, trailer, TRAILER);
     set_cork(fd, 0);
     return 0;
 }

@@ -13,12 +13,14 @@ enum { PATIENCE_MS = 2000 };
 /* The bytes in the send buffer: sent and not yet acknowledged, or not yet sent. */
 static int unacknowledged(int fd) {
     int bytes;
-    return ioctl(fd, SIOCOUTQ, &bytes) < 0 ? -1 : bytes;
+    if (ioctl(fd, SIOCOUTQ, &bytes) < 0)
+        exit(1);
+    return bytes;
 }
 
 static void send_message(int fd, size_t count) {
     char *message = calloc(count, 1);
-    if (send(fd, message, count, 0) < 0)
+    if (message == NULL || send(fd, message, count, 0) < 0)
         exit(1);
     free(message);
     /* If a packet is too long for the path, the kernel sends it again and again, in vain. */

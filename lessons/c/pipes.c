@@ -16,6 +16,8 @@ static void move(int from, int to) {
     while ((bytes = read(from, block, sizeof block)) > 0)
         if (write(to, block, bytes) != bytes)
             exit(1);
+    if (bytes < 0)
+        exit(1);
 }
 
 int main(int argc, char *argv[]) {
@@ -30,11 +32,14 @@ int main(int argc, char *argv[]) {
         return 1;
     clock_gettime(CLOCK_MONOTONIC, &start);
     move(STDIN_FILENO, fd);
-    shutdown(fd, SHUT_WR);
-    recv(fd, line, 1, 0); /* returns when the receiver has read everything and closed */
+    /* recv() returns 0 when the receiver has read everything and closed. */
+    if (shutdown(fd, SHUT_WR) < 0 || recv(fd, line, 1, 0) != 0)
+        return 1;
     clock_gettime(CLOCK_MONOTONIC, &end);
     printf("%.2f s\n", end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) / 1e9);
     FILE *counts = fopen("/proc/self/io", "r");
-    for (int i = 0; i < 4 && counts && fgets(line, sizeof line, counts); i++)
+    if (counts == NULL)
+        return 1;
+    for (int i = 0; i < 4 && fgets(line, sizeof line, counts); i++)
         fputs(line, stdout);
 }

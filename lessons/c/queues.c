@@ -19,7 +19,9 @@ static double now(void) {
 static double rtt_ms(int fd) {
     struct tcp_info info;
     socklen_t size = sizeof info;
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0 ? 0 : info.tcpi_rtt / 1e3;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+        exit(1);
+    return info.tcpi_rtt / 1e3;
 }
 
 int main(int argc, char *argv[]) {
@@ -39,7 +41,8 @@ int main(int argc, char *argv[]) {
         if (i % (blocks / 10) == 0)
             printf(" %.0f", rtt_ms(fd));
     }
-    shutdown(fd, SHUT_WR);
-    recv(fd, block, 1, 0); /* returns when the server has read everything and closes */
+    /* recv() returns 0 when the server has read everything and closed. */
+    if (shutdown(fd, SHUT_WR) < 0 || recv(fd, block, 1, 0) != 0)
+        return 1;
     printf(" ms, %.1f Mbit/s\n", blocks * sizeof block * 8 / (now() - start) / 1e6);
 }

@@ -17,8 +17,11 @@ enum { RECORDS = 60, RECORD_BYTES = 60 };
 /* The program waits here, not the kernel, so no socket option can end the wait. */
 static void wait_for_ack(int fd) {
     int unacknowledged;
-    while (ioctl(fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0)
+    do {
         usleep(50);
+        if (ioctl(fd, SIOCOUTQ, &unacknowledged) < 0)
+            exit(1);
+    } while (unacknowledged > 0);
 }
 
 int main(int argc, char *argv[]) {
@@ -27,14 +30,15 @@ int main(int argc, char *argv[]) {
         return 2;
     peer.sin_port = htons(atoi(argv[2]));
     int fd = socket(AF_INET, SOCK_STREAM, 0), on = strcmp(argv[3], "nodelay") == 0;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (connect(fd, (struct sockaddr *)&peer, sizeof peer) < 0)
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
+        connect(fd, (struct sockaddr *)&peer, sizeof peer) < 0)
         return 1;
     char record[RECORD_BYTES] = "record";
     struct timespec start, end;
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (int i = 0; i < RECORDS; i++) {
-        send(fd, record, sizeof record, 0);
+        if (send(fd, record, sizeof record, 0) != sizeof record)
+            return 1;
         if (strcmp(argv[3], "buffered") != 0)
             wait_for_ack(fd);
     }

@@ -11,7 +11,7 @@ static int mss_of(int fd) {
     int bytes;
     socklen_t size = sizeof bytes;
     if (getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) < 0)
-        return -1;
+        exit(1);
     return bytes;
 }
 
@@ -22,6 +22,8 @@ int main(int argc, char *argv[]) {
     peer.sin_port = htons(atoi(argv[2]));
     size_t count = atoi(argv[3]);
     char *data = calloc(count, 1), end;
+    if (data == NULL)
+        return 1;
 
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     printf("TCP_MAXSEG: %d before connect(), ", mss_of(fd));
@@ -32,8 +34,9 @@ int main(int argc, char *argv[]) {
 
     if (send(fd, data, count, 0) != (ssize_t)count)
         return 1;
-    shutdown(fd, SHUT_WR); /* no more data: the server reads to the end and closes */
-    recv(fd, &end, 1, 0);  /* 0 bytes: it has */
+    /* No more data follows. recv() returns 0 when the server has read to the end and closed. */
+    if (shutdown(fd, SHUT_WR) < 0 || recv(fd, &end, 1, 0) != 0)
+        return 1;
     printf("%d at the end\n", mss_of(fd));
     close(fd);
     free(data);

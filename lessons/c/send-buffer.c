@@ -14,8 +14,9 @@ enum { RECORDS = 1600, RECORD_BYTES = 1448 };
 
 static void print_held(int fd, const char *when) {
     int held = 0, unsent = 0;
-    ioctl(fd, SIOCOUTQ, &held);      /* bytes not acknowledged */
-    ioctl(fd, SIOCOUTQNSD, &unsent); /* bytes not sent yet */
+    if (ioctl(fd, SIOCOUTQ, &held) < 0 ||    /* bytes not acknowledged */
+        ioctl(fd, SIOCOUTQNSD, &unsent) < 0) /* bytes not sent yet */
+        exit(1);
     printf("%s: %d bytes in flight, %d not sent\n", when, held - unsent, unsent);
 }
 
@@ -40,7 +41,10 @@ int main(int argc, char *argv[]) {
             return 1;
     }
     print_held(fd, "the last send() returned");
-    shutdown(fd, SHUT_WR);
-    while (recv(fd, question, sizeof question, 0) > 0)
-        ; /* until the peer has read everything and closes */
+    if (shutdown(fd, SHUT_WR) < 0)
+        return 1;
+    ssize_t got; /* 0 when the peer has read everything and closed */
+    while ((got = recv(fd, question, sizeof question, 0)) > 0)
+        ;
+    return got < 0;
 }

@@ -20,7 +20,8 @@ static double now(void) {
 static double delivered_bytes(int fd) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
-    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+        exit(1);
     return info.tcpi_bytes_acked;
 }
 

@@ -37,6 +37,8 @@ int main(int argc, char *argv[]) {
         return 2;
     size_t bytes = atoi(argv[3]);
     char *data = calloc(bytes, 1);
+    if (data == NULL)
+        return 1;
     for (int i = 0; i < UPLOADS; i++) {
         double start = now_ms();
         /* A new connection does not know the path, so it begins with ten segments again. */

@@ -15,7 +15,8 @@ static char text[] = "fifteen pieces of two bytes...";
 /* Each call may leave as a packet, because the kernel does not know that more pieces follow. */
 static void send_pieces(int fd) {
     for (int i = 0; i < PIECES; i++)
-        send(fd, text + i * PIECE_BYTES, PIECE_BYTES, 0);
+        if (send(fd, text + i * PIECE_BYTES, PIECE_BYTES, 0) != PIECE_BYTES)
+            exit(1);
 }
 
 static void write_at_once(int fd) {
@@ -38,7 +39,10 @@ int main(int argc, char *argv[]) {
         struct timespec start, end;
         char reply[2];
         clock_gettime(CLOCK_MONOTONIC, &start);
-        strcmp(argv[3], "writev") == 0 ? write_at_once(fd) : send_pieces(fd);
+        if (strcmp(argv[3], "writev") == 0)
+            write_at_once(fd);
+        else
+            send_pieces(fd);
         if (recv(fd, reply, sizeof reply, MSG_WAITALL) != sizeof reply)
             return 1;
         clock_gettime(CLOCK_MONOTONIC, &end);

@@ -33,9 +33,8 @@ int main(int argc, char *argv[]) {
         return 1;
     printf("%d blocks, %d calls\n", BLOCKS, send_blocks(fd));
 
-    char end;
-    shutdown(fd, SHUT_WR);
-    if (type == SOCK_STREAM)
-        recv(fd, &end, 1, 0); /* the server has read all and closes */
+    char end; /* with TCP, recv() returns 0 when the server has read everything and closed */
+    if (type == SOCK_STREAM && (shutdown(fd, SHUT_WR) < 0 || recv(fd, &end, 1, 0) != 0))
+        return 1;
     close(fd);
 }

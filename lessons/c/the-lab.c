@@ -17,7 +17,8 @@ static void report(const char *event) {
 
 static int ask(int fd) {
     char answer[5];
-    send(fd, "hello", 5, 0);
+    if (send(fd, "hello", 5, 0) != 5)
+        return 0;
     return recv(fd, answer, sizeof answer, MSG_WAITALL) == sizeof answer;
 }
 
