@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from tcplab import models
 from tcplab.errors import ParameterError, TcplabError
-from tcplab.tables import Column, Table, cell
+from tcplab.tables import Column, Table, cell, count
 
 VERDICTS: Final = ("holds", "holds with limits", "refuted", "not testable here")
 #: Outcomes without a verdict: the runs disagree, a number is outside its bounds, or a number is
@@ -37,6 +37,8 @@ UNDECIDED: Final = "your run does not decide"
 OTHERWISE: Final = "your run disagrees with the course"
 NOT_MEASURED: Final = "not measured here"
 
+#: The number of claims that a notebook shows. It folds the others.
+_UNFOLDED: Final = 3
 #: The accepted probability that the true median is outside the interval that decides the outcome.
 #: With fewer than six runs, the probability is larger.
 _DOUBT: Final = 0.05
@@ -126,6 +128,18 @@ def measured(entry: Sequence[Any], result: Any) -> ClaimNumber:
     return ClaimNumber(values, least, most, form)
 
 
+class ClaimsTable(Table):
+    """A table of claims, of which a notebook shows the first three and folds the others."""
+
+    def _repr_html_(self) -> str:
+        first, folded = self.rows[:_UNFOLDED], self.rows[_UNFOLDED:]
+        html = Table(self.columns, first)._repr_html_()
+        if folded:
+            html += f"<details><summary>{count(len(folded), 'more claim')}</summary>"
+            html += f"{Table(self.columns, folded)._repr_html_()}</details>"
+        return html
+
+
 def claims_of(lesson: str) -> list[Mapping[str, Any]]:
     """Return the claims that a lesson tests in *Test the claims*, the refuted ones first."""
     section = re.compile(rf'lesson {lesson}(?:, "[^"]+")*, "Test the claims"')
@@ -155,7 +169,7 @@ def test_claims(lesson: str, **results: Any) -> Table:
         Column("verdict", "verdict of this run"),
         Column("reason", "reason"),
     ]
-    return Table(columns, rows)
+    return ClaimsTable(columns, rows)
 
 
 def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, str]:

@@ -154,6 +154,9 @@ def test_lesson_computes_its_verdicts_from_its_own_results(lesson: str) -> None:
         claim["verdict"] for claim in claims_of(lesson)
     ]
     assert "–" not in {row["reason"] for row in table.rows}
+    shown, _, folded = table._repr_html_().partition("<details>")
+    assert shown.count("<tr>") == 1 + 3
+    assert folded.count("<tr>") == 1 + len(table.rows) - 3
 
 
 @pytest.mark.parametrize(
