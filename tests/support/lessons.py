@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import re
@@ -45,3 +46,13 @@ def glossary_links(text: str) -> list[str]:
     """Return the anchors of the glossary that a text links to."""
     matches = re.findall(r"\]\((?:<[^>]*glossary\.md#(.+?)>|[^)]*glossary\.md#([^()]+))\)", text)
     return [bracketed or plain for bracketed, plain in matches]
+
+
+def imports(lesson: Path) -> dict[str, Any]:
+    """Return the names that the cells of a lesson import."""
+    namespace: dict[str, Any] = {}
+    for source in cells(lesson, "code"):
+        tree = ast.parse(source)
+        tree.body = [line for line in tree.body if isinstance(line, ast.Import | ast.ImportFrom)]
+        exec(compile(tree, lesson.name, "exec"), namespace)
+    return namespace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import linecache
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from tests.support.lessons import BY_SLUG, cells
+from tests.support.lessons import BY_SLUG, imports
 from tests.support.nonempty import each
 from tests.support.wireshark import dissect
 
@@ -30,16 +29,6 @@ def run_scapy_cells(lesson: Path) -> dict[str, Any]:
         name = f"<{lesson.stem}:{cell.id}>"
         linecache.cache[name] = (len(cell.source), None, cell.source.splitlines(True), name)
         exec(compile(cell.source, name, "exec"), namespace)
-    return namespace
-
-
-def imports(lesson: Path) -> dict[str, Any]:
-    """Return the names that the cells of a lesson import."""
-    namespace: dict[str, Any] = {}
-    for source in cells(lesson, "code"):
-        tree = ast.parse(source)
-        tree.body = [line for line in tree.body if isinstance(line, ast.Import | ast.ImportFrom)]
-        exec(compile(tree, lesson.name, "exec"), namespace)
     return namespace
 
 
