@@ -100,7 +100,6 @@ def ours(host: Host, path: Path) -> Iterator[None]:
     with record(host, interface="direct0", snaplen=SNAPLEN) as capture:
         yield
     capture.save(path)
-    capture.close()
 
 
 @contextmanager

@@ -439,7 +439,6 @@ def _transfer(link: _Link, rate_mbit: float, seconds: float) -> Row:
             rcvbuf_bytes=None,
         )
     data = capture.segments.data()
-    capture.close()
     took_s = float(data["time_ns"][-1] - data["time_ns"][0]) / 1e9
     # The time starts at the arrival of the first segment, so its bytes do not count.
     on_the_wire = int((data["payload_bytes"][1:] + FRAME_OVERHEAD_BYTES).sum())

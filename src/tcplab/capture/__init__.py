@@ -9,7 +9,7 @@ says that a host is gone, or that recording or raw sockets are not allowed there
 """
 
 from tcplab.capture.capture import Capture, open_capture
-from tcplab.capture.recording import Recording, record
+from tcplab.capture.recording import record
 from tcplab.capture.sending import scapy_socket
 from tcplab.capture.sniffing import Sniffed, sniff
 from tcplab.capture.wire import QUEUE_EVENTS, queue_events, record_wire
@@ -20,7 +20,6 @@ __all__ = [
     "Capture",
     "CaptureLossWarning",
     "CaptureTruncatedWarning",
-    "Recording",
     "Sniffed",
     "open_capture",
     "queue_events",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import weakref
 from collections import Counter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Self
+from typing import IO, TYPE_CHECKING, Final
 
 from tcplab.capture.packets import packets_of
 from tcplab.errors import CaptureError
@@ -25,13 +24,12 @@ class Capture:
     """The packets of a capture file, for scapy, numpy and Wireshark.
 
     The Capture of a recording holds no packets until the recording ends. Its file has no name.
-    Other programs can open its `path` under /proc until this object is closed or deleted.
+    Other programs can open its `path` under /proc until this object is deleted.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, file: IO[bytes] | None = None) -> None:
         self.path = Path(path)
-        self._file = file  # keeps the nameless file of a recording open
-        if file is not None:
+        if file is not None:  # keep the nameless file of a recording open
             weakref.finalize(self, file.close)
         self._table: PacketTable | None = None
         self._why_empty: str | None = None
@@ -46,12 +44,6 @@ class Capture:
 
     def __len__(self) -> int:
         return len(self.table)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def table(self) -> PacketTable:
@@ -103,27 +95,6 @@ class Capture:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise CaptureError(f"saving to {os.fspath(path)}: {reason}") from None
         return Path(path)
-
-    def to_wireshark(self) -> Path:
-        """Return the path of a file for Wireshark to open.
-
-        A recording is saved under the first free name of capture-1.pcapng, capture-2.pcapng, … in
-        the working directory.
-        """
-        if self._file is None:
-            return self.path
-        number = 1
-        while True:
-            with contextlib.suppress(FileExistsError):
-                free = Path(f"capture-{number}.pcapng")
-                free.touch(exist_ok=False)
-                return self.save(free)
-            number += 1
-
-    def close(self) -> None:
-        """Close the file, which deletes a recording. Closing it again has no effect."""
-        if self._file is not None:
-            self._file.close()
 
 
 def open_capture(path: str | os.PathLike[str]) -> Capture:

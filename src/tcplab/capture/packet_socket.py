@@ -38,9 +38,9 @@ COMING_IN: Final[Filter] = (_LOAD_PACKET_TYPE, (_JUMP_IF_EQUAL, 0, 1, _PACKET_OU
 
 
 def open_packet_socket(
-    host: Host, interface: str, keep: Filter = EVERYTHING, kind: int = socket.SOCK_RAW
+    host: Host, keep: Filter = EVERYTHING, kind: int = socket.SOCK_RAW
 ) -> tuple[socket.socket, int]:
-    """Open a packet socket that listens on a host's interface; return it and its link type.
+    """Open a packet socket that listens at a host; return it and its link type.
 
     On the loopback interface, where each packet passes twice, the socket keeps packets that leave.
     On the real machine's loopback, it keeps only packets to and from the network's server. With
@@ -49,7 +49,7 @@ def open_packet_socket(
     import fcntl
 
     opened = host.socket(socket.AF_PACKET, kind, 0)
-    request = struct.pack("16s24x", interface.encode())
+    request = struct.pack("16s24x", host.interface.encode())
     try:
         (flags,) = struct.unpack_from("H", fcntl.ioctl(opened, _SIOCGIFFLAGS, request), 16)
         (hardware,) = struct.unpack_from("H", fcntl.ioctl(opened, _SIOCGIFHWADDR, request), 16)
@@ -59,10 +59,10 @@ def open_packet_socket(
         # The kernel reduces this to the largest buffer that it allows.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
         opened.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        opened.bind((interface, _ETH_P_ALL))
+        opened.bind((host.interface, _ETH_P_ALL))
     except OSError as error:
         opened.close()
-        raise CaptureError(f"sniffing on {interface}: {error.strerror}") from None
+        raise CaptureError(f"sniffing on {host.interface}: {error.strerror}") from None
     framed = kind == socket.SOCK_RAW and hardware in (_ARPHRD_ETHER, _ARPHRD_LOOPBACK)
     return opened, ETHERNET if framed else RAW
 

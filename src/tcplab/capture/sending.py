@@ -38,9 +38,7 @@ def scapy_socket(host: Host) -> Any:
         def __init__(self) -> None:
             self.address = host.network.spare_address(host)
             keep = [*COMING_IN, *EVERYTHING]
-            self.ins, self._link_type = open_packet_socket(
-                host, host.interface, keep, socket.SOCK_DGRAM
-            )
+            self.ins, self._link_type = open_packet_socket(host, keep, socket.SOCK_DGRAM)
             self._raw = self.outs = host.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
 
         def recv(self, x: int = MAX_PACKET_BYTES, **_: Any) -> Packet:  # noqa: ARG002

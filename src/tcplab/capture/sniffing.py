@@ -43,8 +43,6 @@ def sniff(
     host: Host,
     *,
     lfilter: Callable[[Packet], object] | None = None,
-    prn: Callable[[Packet], object] | None = None,
-    iface: str | None = None,
 ) -> Iterator[Sniffed]:
     """Pass the packets on a host's interface to scapy while a with statement runs::
 
@@ -55,22 +53,13 @@ def sniff(
     The socket listens when the body begins. Scapy keeps up with about 2,000 packets per second.
     Packets that it was too slow for are counted (``.drops``) and reported by a CaptureLossWarning.
     Use ``host.capture()`` to record all packets. On Loopback, the socket needs CAP_NET_RAW. An
-    exception in lfilter or prn is raised at the end. The arguments are those of scapy's sniff():
-
-    Args:
-        lfilter: a function of a packet, which is kept if the function returns something true
-        prn: called with each packet that is kept. Its result is printed
-        iface: the interface, if not the one that leads to the link
+    exception in lfilter is raised at the end. Like that of scapy's sniff(), lfilter is a function
+    of a packet, which is kept if the function returns something true.
     """
-    interface = iface or host.interface
-    opened, link_type = open_packet_socket(host, interface)
+    opened, link_type = open_packet_socket(host)
     errors: list[Exception] = []
     with opened:
-        sniffer = _start(
-            {_source(opened, link_type): interface},
-            lfilter=_guarded(lfilter, errors),
-            prn=_guarded(prn, errors),
-        )
+        sniffer = _start(_source(opened, link_type), _guarded(lfilter, errors))
         sniffed = Sniffed(packet_list(()))
         try:
             yield sniffed
@@ -82,22 +71,20 @@ def sniff(
     if errors:
         raise errors[0]
     if sniffed.drops:
-        warnings.warn(_loss(sniffed), CaptureLossWarning, stacklevel=3)
+        warnings.warn(
+            f"scapy was too slow for {sniffed.drops} of {sniffed.received} packets: they are"
+            " missing; host.capture() records without loss",
+            CaptureLossWarning,
+            stacklevel=3,
+        )
 
 
-def _loss(sniffed: Sniffed) -> str:
-    return (
-        f"scapy was too slow for {sniffed.drops} of {sniffed.received} packets: they are missing;"
-        " host.capture() records without loss"
-    )
-
-
-def _start(sources: dict[Any, str], **options: Any) -> Any:
+def _start(source: Any, lfilter: Any) -> Any:
     """Start a scapy AsyncSniffer, and return it once its thread is listening."""
     from scapy.sendrecv import AsyncSniffer
 
     listening = threading.Event()
-    sniffer = AsyncSniffer(opened_socket=sources, started_callback=listening.set, **options)
+    sniffer = AsyncSniffer(opened_socket=source, started_callback=listening.set, lfilter=lfilter)
     sniffer.start()
     # The kernel has queued packets for this socket since bind(), but start() returns before the
     # thread is ready for the first packet.

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tcplab.explain.recording import CommandExchange, known_command, quietly_stop, run_client
+from tcplab.capture import Capture
+from tcplab.explain.recording import CommandExchange, known_command, run_client
 from tcplab.lab import Host, Loopback, has_net_raw, program_path
 from tcplab.lab.namespaces import read_file
 from tcplab.lab.scratch import temporary_folder
@@ -44,17 +45,16 @@ def record_here(
         chosen = interface or _default_interface()
         host = Host(machine, "here", "", chosen)
         known_command(client)
-        near = host.capture() if has_net_raw() or _has_right() else None
-        if near is not None:
-            near.start()
-            stack.callback(quietly_stop, near)
+        capture: Capture | None = None
+        if has_net_raw() or _has_right():
+            capture = stack.enter_context(host.capture())
         else:
             notes += [_NO_PACKETS, f"to allow capturing: {right_to_capture()}"]
         log = Path(name) / "client"
         before = tcp_counters(host)
         span = run_client(host, client, log, timeout_s, notes)
         time.sleep(_SETTLE_S)
-        capture = near.stop() if near is not None else None
+        stack.close()
         output = log.with_suffix(".out").read_text(errors="replace")
         overflows = (tcp_counters(host) - before)["ListenOverflows"]
         return CommandExchange(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tcplab.errors import CaptureError, LabError, ParameterError
+from tcplab.errors import LabError, ParameterError
 from tcplab.lab import Host, Lab
 from tcplab.lab.binaries import environment, find_command
 from tcplab.lab.scratch import temporary_folder
@@ -22,7 +22,7 @@ from tcplab.programs.counters import tcp_counters
 from tcplab.programs.pair import await_listener
 
 if TYPE_CHECKING:
-    from tcplab.capture import Capture, Recording
+    from tcplab.capture import Capture
 
 #: Time limit for a server to start listening.
 LISTEN_S: Final = 30.0
@@ -68,10 +68,9 @@ def record_in_lab(
     with temporary_folder() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         notes: list[str] = []
-        near, far = lab.client.capture(), lab.server.capture()
-        for recording in near, far:
-            recording.start()
-            stack.callback(quietly_stop, recording)
+        recordings = stack.enter_context(contextlib.ExitStack())
+        near = recordings.enter_context(lab.client.capture())
+        far = recordings.enter_context(lab.server.capture())
         port = ""
         serving = None
         if server is not None:
@@ -83,7 +82,7 @@ def record_in_lab(
         before = tcp_counters(lab.server)
         span = run_client(lab.client, argv, folder / "client", timeout_s, notes)
         time.sleep(lab.rtt_ms / 500 + _SETTLE_S)
-        captures = near.stop(), far.stop()
+        recordings.close()
         if late := lab.link.lateness().get("wire_late"):
             notes.append(late)
         if serving is not None:
@@ -94,14 +93,8 @@ def record_in_lab(
         grown = tcp_counters(lab.server) - before
     overflows = grown["ListenOverflows"]
     return CommandExchange(
-        logs[0], logs[1] or None, *captures, span, rate, notes, output, overflows
+        logs[0], logs[1] or None, near, far, span, rate, notes, output, overflows
     )
-
-
-def quietly_stop(recording: Recording) -> None:
-    """Stop a recording that an error has made useless."""
-    with contextlib.suppress(CaptureError, LabError):
-        recording.stop()
 
 
 def _filled(word: str, address: str, port: str) -> str:

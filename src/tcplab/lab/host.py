@@ -21,7 +21,7 @@ from tcplab.errors import LabError, ParameterError
 from tcplab.lab.binaries import environment, find_command, is_program
 
 if TYPE_CHECKING:
-    from tcplab.capture import Recording, Sniffed
+    from tcplab.capture import Capture, Sniffed
 
 Command = Sequence[str | os.PathLike[str]]
 
@@ -173,7 +173,7 @@ class Host:
             wish = name if value is None else f"{name} = {value!r}"
             raise LabError(f"sysctl {wish} on {self.name}: {error}") from None
 
-    def capture(self, **options: Any) -> Recording:
+    def capture(self, **options: Any) -> AbstractContextManager[Capture]:
         """Record the packets on this host's interface; see tcplab.capture.record."""
         from tcplab.capture import record
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 
@@ -96,22 +95,6 @@ def test_save_makes_a_lasting_copy(talk: Capture, tmp_path: Path) -> None:
         talk.save(tmp_path / "no" / "copy")
     with pytest.raises(CaptureError, match="saving to"):
         talk.save(talk.path)
-
-
-def test_to_wireshark_of_a_file_is_the_file(talk: Capture) -> None:
-    assert talk.to_wireshark() == talk.path
-
-
-def test_to_wireshark_copies_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    file = (tmp_path / "nameless").open("w+b")
-    file.write(forge.pcapng([Frame(b"x")]))
-    file.flush()
-    with Capture(f"/proc/{os.getpid()}/fd/{file.fileno()}", file=file) as capture:
-        assert capture.to_wireshark() == Path("capture-1.pcapng")
-        assert capture.to_wireshark() == Path("capture-2.pcapng")
-    assert not capture.path.exists()
-    assert len(open_capture("capture-2.pcapng")) == 1
 
 
 # ---- what is missing ----

@@ -28,7 +28,7 @@ from tests.support.ordinary_user import Run
 from tests.support.segments.captures import SINK
 
 from tcplab import Host, Lab, LabError
-from tcplab.capture import CaptureLossWarning, Recording, open_capture, record
+from tcplab.capture import CaptureLossWarning, open_capture, record
 from tcplab.errors import CaptureError
 from tcplab.lab import program_path
 
@@ -141,13 +141,13 @@ def test_super_segments_are_kept_whole() -> None:
 
 def test_packets_that_the_recorder_lost_are_counted_and_reported(lab: Lab) -> None:
     recording = record(lab.client, snaplen=1500, ring_mib=1)
-    recording.start()
-    pid = recorder_of(recording)
+    capture = recording.__enter__()
+    (pid,) = recorders()
     os.kill(pid, signal.SIGSTOP)
     send(lab.client, 3000, size=1000)
     os.kill(pid, signal.SIGCONT)
     with pytest.warns(CaptureLossWarning, match=r"^\d+ packets are missing from the capture"):
-        capture = recording.stop()
+        recording.__exit__(None, None, None)
     assert capture.drops is not None
     assert 0 < capture.drops < 3000
     assert capture.received == len(capture) + capture.drops
@@ -160,44 +160,34 @@ def test_packets_that_the_recorder_lost_are_counted_and_reported(lab: Lab) -> No
     copy.parent.rmdir()
 
 
-def recorder_of(recording: Recording) -> int:
-    """Return the PID of the recorder, a few generations below the process that was started."""
-    assert recording._process is not None
-    started = recording._process.pid
-    family = [started, *descendants(started)]
-    (recorder,) = [
-        pid for pid in family if Path(f"/proc/{pid}/comm").read_text().strip() == "capture"
+def recorders() -> list[int]:
+    """Return the PIDs of this process's recorders, which are a few generations below it."""
+    return [
+        pid
+        for pid in descendants(os.getpid())
+        if Path(f"/proc/{pid}/comm").read_text().strip() == "capture"
     ]
-    return recorder
 
 
 # ---- beginnings and ends ----
 
 
-def test_a_recording_can_start_and_stop_in_different_cells(lab: Lab) -> None:
-    recording = record(lab.client)
-    capture = recording.start()
-    with pytest.raises(CaptureError, match="the recording is still running"):
-        len(capture)
-    with pytest.raises(CaptureError, match="the recording is still running"):
-        capture.save("nowhere")
-    assert "still running" in repr(capture)
-    with pytest.raises(CaptureError, match="started before"):
-        recording.start()
-    send(lab.client, 3)
-    assert recording.stop() is capture
-    assert recording.stop() is capture
+def test_a_recording_holds_no_packets_before_its_end(lab: Lab) -> None:
+    with record(lab.client) as capture:
+        with pytest.raises(CaptureError, match="the recording is still running"):
+            len(capture)
+        with pytest.raises(CaptureError, match="the recording is still running"):
+            capture.save("nowhere")
+        assert "still running" in repr(capture)
+        send(lab.client, 3)
     assert len(capture.segments) == 3
-    with pytest.raises(CaptureError, match="not been started"):
-        record(lab.client).stop()
 
 
 def test_an_error_in_the_body_is_not_hidden_and_ends_the_recording(lab: Lab) -> None:
-    recording = record(lab.client)
-    with pytest.raises(ZeroDivisionError), recording:
+    with pytest.raises(ZeroDivisionError), record(lab.client) as capture:
         _ = 1 // 0
-    assert recording._process is not None
-    assert recording._process.poll() == 0
+    assert recorders() == []
+    assert len(capture.segments) == 0
 
 
 def test_no_file_is_left_even_while_recording(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,11 +207,11 @@ def test_no_file_is_left_even_while_recording(lab: Lab, monkeypatch: pytest.Monk
 
 def test_a_laboratory_closed_meanwhile_is_an_error_in_one_line() -> None:
     lab = Lab()
-    recording = record(lab.client)
-    recording.start()
-    lab.close()
-    with pytest.raises(CaptureError, match="the recording failed: ended by signal 9") as caught:
-        recording.stop()
+    with (
+        pytest.raises(CaptureError, match="the recording failed: ended by signal 9") as caught,
+        record(lab.client),
+    ):
+        lab.close()
     assert "\n" not in str(caught.value)
 
 
@@ -333,9 +323,10 @@ def test_the_recorder_dies_with_its_owner() -> None:
         "import os, signal\n"
         "from tcplab import Lab\n"
         "from tcplab.capture import record\n"
-        "lab = Lab(); recording = record(lab.client); recording.start()\n"
-        "print(recording._process.pid, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
+        "lab = Lab()\n"
+        "with record(lab.client):\n"
+        "    for process in lab._processes: print(process.pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = completed([sys.executable, "-c", script])
     pid = int(done.stdout)

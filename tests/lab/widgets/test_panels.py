@@ -85,8 +85,7 @@ def test_packets_can_be_saved_and_say_why_they_left(
 def check_reasons(panel: Panel, path: Path) -> SegmentArray:
     """Check that the last run's packets name their writes; return the client's data segments."""
     path.write_bytes(panel.runs[-1]["capture"])
-    with open_capture(path) as capture:
-        data = capture.segments.data("client", retransmissions=False)
+    data = open_capture(path).segments.data("client", retransmissions=False)
     why = [packet.comment.decode() for packet in rdpcap(str(path)) if packet.comment]
     assert len(why) >= len(data) > 1
     assert all(re.search(r"\d bytes of writes? \d", sentence) for sentence in why)

@@ -33,10 +33,11 @@ from tcplab.programs.pair import held_port
 LIMIT_S = 300
 NEIGHBOUR = 65533
 OPEN = """
+import contextlib
 from tcplab import Lab
 lab = Lab(rtt_ms=10)
-recording = lab.client.capture(snaplen=2048)
-recording.start()
+recording = contextlib.ExitStack()
+capture = recording.enter_context(lab.client.capture(snaplen=2048))
 print("made", flush=True)
 """
 TALK = """
@@ -52,7 +53,7 @@ with lab.server.socket() as listener, lab.client.socket() as client:
 """
 LOOK = """
 with lab:
-    capture = recording.stop()
+    recording.close()
     data = capture.path.read_bytes()
     print(capture.drops, [word for word in secrets if word in data])
 """
