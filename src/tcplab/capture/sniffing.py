@@ -59,7 +59,7 @@ def sniff(
     opened, link_type = open_packet_socket(host)
     errors: list[Exception] = []
     with opened:
-        sniffer = _start(_source(opened, link_type), _guarded(lfilter, errors))
+        sniffer = _start({_source(opened, link_type): host.interface}, _guarded(lfilter, errors))
         sniffed = Sniffed(packet_list(()))
         try:
             yield sniffed
@@ -79,12 +79,12 @@ def sniff(
         )
 
 
-def _start(source: Any, lfilter: Any) -> Any:
+def _start(sources: dict[Any, str], lfilter: Any) -> Any:
     """Start a scapy AsyncSniffer, and return it once its thread is listening."""
     from scapy.sendrecv import AsyncSniffer
 
     listening = threading.Event()
-    sniffer = AsyncSniffer(opened_socket=source, started_callback=listening.set, lfilter=lfilter)
+    sniffer = AsyncSniffer(opened_socket=sources, started_callback=listening.set, lfilter=lfilter)
     sniffer.start()
     # The kernel has queued packets for this socket since bind(), but start() returns before the
     # thread is ready for the first packet.

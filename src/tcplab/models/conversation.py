@@ -143,26 +143,31 @@ class _EventLoop:
 
 
 class _End:
+    """One end of a connection. Its packets are listed as they pass the client's interface."""
+
     def __init__(
         self,
         loop: _EventLoop,
-        delay_ms: float,
-        sender: NagleSender,
-        receiver: DelayedAckReceiver,
-        established_ms: float,
-        note: Callable[[SimulatedSegment | None, SimulatedAck | None, int], None],
+        path: NetworkPath,
+        packets: list[SimulatedPacket],
+        connection: int,
+        *,
+        outgoing: bool,
+        nodelay: bool,
     ) -> None:
         self.loop = loop
-        self.delay_ms = delay_ms
-        self.sender = sender
-        self.receiver = receiver
+        self._packets, self._connection, self._outgoing = packets, connection, outgoing
+        self._delay_ms = path.rtt_ms / 2
+        #: Time at which this end has the connection, and delay of its packets at the client.
+        self.late_ms = 0.0 if outgoing else self._delay_ms
+        mss, rtt_ms = mss_bytes(1500), path.rtt_ms + path.wakeup_ms
+        self.sender = NagleSender(mss_bytes=mss, nodelay=nodelay, rtt_ms=rtt_ms, clock=path.clock)
+        self.receiver = DelayedAckReceiver(mss_bytes=mss, rtt_ms=rtt_ms, clock=path.clock)
         self.other: _End = self
-        self.note = note
         self.readable: Callable[[], None] = lambda: None
         self.acked: Callable[[], None] = lambda: None
         self.unread = 0
         self._set_timers: set[float] = set()
-        self.established_ms = established_ms
 
     # ---- sending ----
 
@@ -178,10 +183,14 @@ class _End:
         self._watch_timers()
 
     def _launch(self, segment: SimulatedSegment | None, ack: SimulatedAck | None) -> None:
-        upto = self.receiver.next_seq
-        self.note(segment, ack, upto)
-        arrives_ms = self.loop.now + self.delay_ms
-        self.loop.at(arrives_ms, lambda: self.other.arrive(segment, upto))
+        upto, now = self.receiver.next_seq, self.loop.now
+        why = ack.why if ack else ""
+        self._packets.append(
+            SimulatedPacket(
+                self._connection, self._outgoing, now + self.late_ms, segment, upto, why
+            )
+        )
+        self.loop.at(now + self._delay_ms, lambda: self.other.arrive(segment, upto))
 
     # The receiver first accepts the data without acknowledging it. The segments that the packet's
     # ACK releases leave next, and may carry the ACK of the data. Only then may a pure ACK leave.
@@ -217,33 +226,52 @@ class _End:
 _Script: TypeAlias = Generator[float | str, None, None]
 
 
-class _Client:
-    def __init__(
-        self, loop: _EventLoop, path: NetworkPath, end: _End, inbox: _End, calls: Sequence[Call]
-    ):
-        self._loop, self._path, self._end, self._inbox = loop, path, end, inbox
-        self._calls = calls
-        self.began: list[float] = []
+class _Application:
+    """A program as a script, which yields the time or the event at which it goes on."""
+
+    def __init__(self, loop: _EventLoop, path: NetworkPath, end: _End, other: _End) -> None:
+        self._loop, self._path, self._end, self._other = loop, path, end, other
         self._waiting = ""
         self._script = self._play()
-        inbox.readable = lambda: self._wake("read")
-        end.acked = lambda: self._wake("drain")
         loop.at(0.0, self._step)
 
+    def _play(self) -> _Script:
+        raise NotImplementedError
+
     def _step(self) -> None:
-        try:
-            wanted = next(self._script)
-        except StopIteration:
-            return
+        wanted = next(self._script, None)
         if isinstance(wanted, str):
             self._waiting = wanted
-        else:
+        elif wanted is not None:
             self._loop.at(wanted, self._step)
 
     def _wake(self, event: str) -> None:
         if self._waiting == event:
             self._waiting = ""
             self._loop.at(self._loop.now + self._path.wakeup_ms, self._step)
+
+    def _take(self, end: _End) -> int:
+        """Read everything that has arrived at an end; return its size."""
+        size, end.unread = end.unread, 0
+        end.answer(end.receiver.read(self._loop.now))
+        return size
+
+    def _called(self) -> float:
+        """Return the time at which a call that begins now returns."""
+        return self._loop.now + self._path.call_ms
+
+
+class _Client(_Application):
+    """The application that makes the calls, and reads replies from the end `other`."""
+
+    def __init__(
+        self, loop: _EventLoop, path: NetworkPath, end: _End, other: _End, calls: Sequence[Call]
+    ):
+        super().__init__(loop, path, end, other)
+        self._calls = calls
+        self.began: list[float] = []
+        other.readable = lambda: self._wake("read")
+        end.acked = lambda: self._wake("drain")
 
     def _play(self) -> _Script:
         due = 0.0
@@ -261,16 +289,14 @@ class _Client:
                 due = self._loop.now
             else:
                 self._do(call)
-                yield self._loop.now + self._path.call_ms
+                yield self._called()
 
     def _read(self, size: int) -> _Script:
         while size > 0:
-            while not self._inbox.unread:
+            while not self._other.unread:
                 yield "read"
-            size -= self._inbox.unread
-            self._inbox.unread = 0
-            self._inbox.answer(self._inbox.receiver.read(self._loop.now))
-        yield self._loop.now + self._path.call_ms
+            size -= self._take(self._other)
+        yield self._called()
 
     def _do(self, call: Call) -> None:
         end, now, on = self._end, self._loop.now, bool(call.value)
@@ -284,17 +310,15 @@ class _Client:
             end.answer(end.receiver.set_quickack(on, now))
 
 
-class _Server:
-    """The peer's application, which wakes up when data arrives, reads it, and replies."""
+class _Server(_Application):
+    """The peer's application, which reads what arrives, and replies from the end `other`."""
 
-    def __init__(self, loop: _EventLoop, path: NetworkPath, peer: Peer, end: _End, outbox: _End):
-        self._loop, self._path, self._peer = loop, path, peer
-        self._end, self._outbox = end, outbox
-        self._unanswered = 0
-        self._busy = False
+    def __init__(self, loop: _EventLoop, path: NetworkPath, end: _End, other: _End, peer: Peer):
+        super().__init__(loop, path, end, other)
+        self._peer = peer
         end.readable = self._notice
         if peer.quickack != "on":
-            loop.at(end.established_ms + path.wakeup_ms, self._set_quickack)
+            loop.at(end.late_ms + path.wakeup_ms, self._set_quickack)
 
     def _notice(self) -> None:
         if not self._peer.reads and self._end.unread > DEFAULT_WINDOW_BYTES:
@@ -302,34 +326,25 @@ class _Server:
                 f"reads=False: {self._end.unread} bytes are unread, and the model has no receive"
                 f" buffer that fills up; write at most {DEFAULT_WINDOW_BYTES} bytes to this peer"
             )
-        if self._peer.reads and not self._busy:
-            self._busy = True
-            self._loop.at(self._loop.now + self._path.wakeup_ms, self._read)
+        self._wake("read")
 
     def _set_quickack(self) -> None:
         on = self._peer.quickack == "always"
         self._end.answer(self._end.receiver.set_quickack(on, self._loop.now))
 
-    def _read(self) -> None:
-        got, self._end.unread = self._end.unread, 0
-        self._end.answer(self._end.receiver.read(self._loop.now))
-        if self._peer.quickack != "on":
-            self._set_quickack()
-        self._unanswered += got
-        self._loop.at(self._loop.now + self._path.call_ms, self._reply)
-
-    def _reply(self) -> None:
-        peer = self._peer
-        if peer.reply_every_bytes and self._unanswered >= peer.reply_every_bytes:
-            self._unanswered -= peer.reply_every_bytes
-            sender = self._outbox.sender
-            self._outbox.emit(sender.write(peer.reply_bytes, self._loop.now))
-            self._loop.at(self._loop.now + self._path.call_ms, self._reply)
-            return
-        self._busy = False
-        if self._end.unread:
-            self._busy = True
-            self._read()
+    def _play(self) -> _Script:
+        peer, unanswered = self._peer, 0
+        while peer.reads:
+            while not self._end.unread:
+                yield "read"
+            unanswered += self._take(self._end)
+            if peer.quickack != "on":
+                self._set_quickack()
+            yield self._called()
+            while peer.reply_every_bytes and unanswered >= peer.reply_every_bytes:
+                unanswered -= peer.reply_every_bytes
+                self._other.emit(self._other.sender.write(peer.reply_bytes, self._loop.now))
+                yield self._called()
 
 
 def simulate(
@@ -348,12 +363,11 @@ def simulate(
     path, peer = path or NetworkPath(), peer or Peer()
     loop = _EventLoop()
     packets: list[SimulatedPacket] = []
-    first = _connect(loop, path, peer, 0, packets, nodelay=nodelay)
-    second = first
+    first = second = _connect(loop, path, packets, 0, (nodelay, peer.nodelay))
     if peer.other_connection:
-        second = _connect(loop, path, peer, 1, packets)
+        second = _connect(loop, path, packets, 1, (False, peer.nodelay))
     client = _Client(loop, path, first[0], second[0], calls)
-    _Server(loop, path, peer, first[1], second[1])
+    _Server(loop, path, first[1], second[1], peer)
     loop.run()
     in_order = sorted(packets, key=lambda packet: packet.time_ms)
     return Simulation(tuple(in_order), tuple(client.began))
@@ -362,36 +376,13 @@ def simulate(
 def _connect(
     loop: _EventLoop,
     path: NetworkPath,
-    peer: Peer,
-    number_: int,
     packets: list[SimulatedPacket],
-    *,
-    nodelay: bool = False,
+    connection: int,
+    nodelay: tuple[bool, bool],
 ) -> tuple[_End, _End]:
-    ends = []
-    mss, rtt_ms = mss_bytes(1500), path.rtt_ms + path.wakeup_ms
-    for outgoing in (True, False):
-        sender = NagleSender(
-            mss_bytes=mss,
-            nodelay=nodelay if outgoing else peer.nodelay,
-            rtt_ms=rtt_ms,
-            clock=path.clock,
-        )
-        receiver = DelayedAckReceiver(mss_bytes=mss, rtt_ms=rtt_ms, clock=path.clock)
-        late_ms = 0.0 if outgoing else path.rtt_ms / 2
-
-        def note(
-            segment: SimulatedSegment | None,
-            ack: SimulatedAck | None,
-            upto: int,
-            outgoing: bool = outgoing,
-            late_ms: float = late_ms,
-        ) -> None:
-            why = ack.why if ack else ""
-            seen_ms = loop.now + late_ms
-            packets.append(SimulatedPacket(number_, outgoing, seen_ms, segment, upto, why))
-
-        ends.append(_End(loop, path.rtt_ms / 2, sender, receiver, late_ms, note))
-    client, server = ends
+    client, server = (
+        _End(loop, path, packets, connection, outgoing=outgoing, nodelay=on)
+        for outgoing, on in zip((True, False), nodelay, strict=True)
+    )
     client.other, server.other = server, client
     return client, server
