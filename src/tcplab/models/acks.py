@@ -10,12 +10,13 @@ from typing import Final
 
 from tcplab.checks import number, whole
 from tcplab.models.kernel import DELACK_MAX_MS, DELACK_MIN_MS, RTO_MIN_MS, Clock
+from tcplab.models.links import TCP_HEADER_BYTES, TIMESTAMPS_OPTION_BYTES
 from tcplab.models.nagle import MAX_TIME_MS
 
 MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
 FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at the size of a full segment
 SMALLEST_MSS_BYTES: Final = 88  # TCP_MIN_MSS
-TCP_HEADER_BYTES: Final = 32  # includes the timestamps option
+_HEADER_BYTES: Final = TCP_HEADER_BYTES + TIMESTAMPS_OPTION_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ class DelayedAckReceiver:
             self._full = min(payload, self._mss)
             self._pushed |= push
             return
-        with_header = payload + TCP_HEADER_BYTES
+        with_header = payload + _HEADER_BYTES
         plausible = with_header >= FIRST_RCV_MSS_BYTES + 20 or (
             with_header >= SMALLEST_MSS_BYTES + 20 and not push
         )

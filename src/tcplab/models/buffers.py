@@ -7,7 +7,6 @@ Sources: socket(7); tcp(7); the kernel's Documentation/networking/ip-sysctl.rst;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tcplab.checks import whole
@@ -22,7 +21,7 @@ MAX_INT: Final = 2**31 - 1
 MAX_WINDOW_SCALE: Final = 14  # RFC 7323
 MAX_UNSCALED_WINDOW: Final = 65535
 MAX_PAYLOAD_BYTES: Final = 1460  #: The largest payload of a 1500-byte packet.
-DEFAULT_RMEM_MAX_BYTES: Final = 6291456  # third value of tcp_rmem until Linux 6.15, and in the lab
+FULL_SEGMENT_BYTES: Final = 1448  # the same with the timestamps option
 _HEADERS_BYTES: Final = 66  # Ethernet, IPv4, TCP with timestamps
 _OVERHEAD_BYTES: Final = 320 + 32  # struct skb_shared_info, headroom
 _SK_BUFF_BYTES: Final = 256
@@ -42,17 +41,6 @@ def _grant(requested: int, limit: int, minimum: int) -> int:
     whole("requested_bytes", requested, 0, MAX_INT, fix="setsockopt takes a positive int")
     whole("limit", limit, 0, MAX_INT, fix="read it from net.core.wmem_max or rmem_max")
     return max(min(min(requested, limit) * 2, MAX_INT), minimum)
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiveWindow:
-    """The windows that a receive buffer allows."""
-
-    buffer_bytes: int  #: SO_RCVBUF as reported by getsockopt
-    syn_window_bytes: int  #: The window in the SYN or SYN-ACK, which is never scaled
-    #: The window scale in the SYN or SYN-ACK, which is fixed for the life of the connection.
-    window_scale: int
-    usable_bytes: int  #: The largest window once full-sized segments have arrived
 
 
 def truesize_bytes(payload_bytes: int) -> int:
@@ -88,53 +76,25 @@ def window_from_buffer(
     whole("payload_bytes", payload_bytes, 0, MAX_PAYLOAD_BYTES, fix="an MTU of 1500 is modelled")
     if kernel < (6, 6) or not payload_bytes:
         return buffer_bytes // 2
-    return buffer_bytes * _ratio(payload_bytes) >> 8
+    ratio = max((payload_bytes << 8) // truesize_bytes(payload_bytes), 1)
+    return buffer_bytes * ratio >> 8
 
 
-def _ratio(payload_bytes: int) -> int:
-    return max((payload_bytes << 8) // truesize_bytes(payload_bytes), 1)
+def receive_window(buffer_bytes: int, kernel: tuple[int, int] = (6, 18)) -> int:
+    """Return the largest window of a receive buffer once segments of 1448 bytes have arrived.
 
-
-def receive_window(
-    buffer_bytes: int,
-    *,
-    autotuned: bool,
-    tcp_rmem_max_bytes: int = DEFAULT_RMEM_MAX_BYTES,
-    rmem_max_bytes: int = 212_992,
-    mss: int = 1448,
-    kernel: tuple[int, int] = (6, 18),
-) -> ReceiveWindow:
-    """Return the windows and the window scale of a connection whose receive buffer is given.
-
-    An autotuned socket announces a scale that suits net.core.rmem_max or the third value of
-    net.ipv4.tcp_rmem, whichever is larger. A socket whose buffer was set before the SYN announces
-    a scale that suits this buffer. Setting the buffer later does not change the scale, which is why
-    SO_RCVBUF must be set before listen() or connect().
-
-    Args:
-        buffer_bytes: SO_RCVBUF as reported by getsockopt when the SYN leaves
-        autotuned: True if SO_RCVBUF was not set
-        tcp_rmem_max_bytes: the third value of net.ipv4.tcp_rmem
-        rmem_max_bytes: net.core.rmem_max
-        mss: size of full segments. The first window is rounded down to a multiple of it (of 1460 in
-            the client's SYN, when timestamps have not been agreed yet)
-        kernel: version of Linux, as (major, minor)
+    The buffer was set before the SYN, which announced a window scale that suits it. Setting the
+    buffer later does not change the scale, which is why SO_RCVBUF must be set before listen() or
+    connect(). See :func:`window_from_buffer` for the arguments.
     """
-    whole("mss", mss, 1, 65535, fix="give the full segment's size in bytes")
     first = window_from_buffer(buffer_bytes, kernel, payload_bytes=0)
-    rounded = first // mss * mss if first > mss else first
-    largest = max(first, tcp_rmem_max_bytes, rmem_max_bytes) if autotuned else first
-    scale = min(max(largest.bit_length() - 16, 0), MAX_WINDOW_SCALE)
-    full = min(mss_in_window(mss, rounded), MAX_PAYLOAD_BYTES)
+    rounded = first // FULL_SEGMENT_BYTES * FULL_SEGMENT_BYTES or first
+    scale = min(max(first.bit_length() - 16, 0), MAX_WINDOW_SCALE)
+    full = mss_in_window(FULL_SEGMENT_BYTES, rounded)
     # The window grows while a segment is in the buffer (tcp_grow_window), and an unscaled
     # window is offered in whole segments (__tcp_select_window).
     grown = window_from_buffer(max(buffer_bytes - truesize_bytes(full), 0), kernel, full)
     usable = max(min(rounded, window_from_buffer(buffer_bytes, kernel, full)), grown)
     if not scale:
         usable = usable // full * full
-    return ReceiveWindow(
-        buffer_bytes,
-        min(rounded, MAX_UNSCALED_WINDOW),
-        scale,
-        min(usable, MAX_UNSCALED_WINDOW << scale),
-    )
+    return min(usable, MAX_UNSCALED_WINDOW << scale)

@@ -115,13 +115,11 @@ def packet_count(data_bytes: int, mtu_bytes: int, around: Encapsulation = TCP_ON
     return -(-data_bytes // mss_bytes(mtu_bytes, around))
 
 
-def serialisation_ms(
-    payload_bytes: int, rate_mbit: float, around: Encapsulation = TCP_ON_ETHERNET
-) -> float:
-    """Return how long one packet occupies the link, in ms."""
+def serialisation_ms(payload_bytes: int, rate_mbit: float) -> float:
+    """Return how long one packet of TCP occupies an Ethernet link, in ms."""
     number("rate_mbit", rate_mbit, 1e-6, fix="give the link's rate in 10^6 bit/s")
     whole("payload_bytes", payload_bytes, 0, 65535, fix="an IP packet is at most 65535 bytes")
-    return around.wire_bytes(payload_bytes) * 8 / (rate_mbit * 1000)
+    return TCP_ON_ETHERNET.wire_bytes(payload_bytes) * 8 / (rate_mbit * 1000)
 
 
 # ---- windows -------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from tcplab.models.conversation import Call, NetworkPath, Peer, simulate
 from tcplab.models.nagle import NagleSender, SimulatedSegment
 
 OPTIONS: Final = ("default", "no_delay", "cork", "msg_more", "writev", "one write", "forgotten")
+#: Number of earlier messages, which do not count because their ACKs are immediate.
+WARM_UP: Final = 20
 
 
 def message_calls(writes: Sequence[int], option: str = "default") -> tuple[Call, ...]:
@@ -51,7 +53,6 @@ def message_cost(
     path: NetworkPath | None = None,
     peer: Peer | None = None,
     messages: int = 40,
-    warm_up: int = 20,
 ) -> MessageCost:
     """Return the average cost of a message when a loop writes it in pieces and awaits the reply.
 
@@ -66,22 +67,20 @@ def message_cost(
             in the first case of Microsoft's article on small writes with Winsock
         path: the network between the two ends
         peer: the other end. Its fields reply_every_bytes and reply_bytes are replaced
-        messages: number of messages to average over
-        warm_up: number of earlier messages, which do not count because their ACKs are immediate
+        messages: number of messages to average over, after WARM_UP
     """
     path, peer = path or NetworkPath(), peer or Peer()
     whole("messages", messages, 1, 10_000, fix="average over at least one")
-    whole("warm_up", warm_up, 0, 10_000, fix="0 counts the first message too")
     whole("reply_bytes", reply_bytes, 0, 1 << 20, fix="0 is for no reply")
     body = message_calls(writes, option)
     wait = Call("read", reply_bytes) if reply_bytes else Call("drain")
     every_bytes = sum(writes) if reply_bytes else 0
     peer = replace(peer, reply_every_bytes=every_bytes, reply_bytes=max(reply_bytes, 1))
-    count = warm_up + messages
+    count = WARM_UP + messages
     # The first call of an extra message marks the end of the last measured one.
     result = simulate((*body, wait) * (count + 1), path, peer, nodelay=option == "no_delay")
     starts = result.call_ms[:: len(body) + 1]
-    begin_ms, end_ms = starts[warm_up], starts[count]
+    begin_ms, end_ms = starts[WARM_UP], starts[count]
     data = [
         packet.segment
         for packet in result.packets

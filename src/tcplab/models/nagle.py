@@ -7,16 +7,16 @@ tests/lab/models compares it with the running kernel.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from tcplab.checks import number, whole
 from tcplab.errors import ParameterError
-from tcplab.models.bursts import burst_segments
 from tcplab.models.kernel import PROBE_SLACK_MS, RTO_MAX_MS, RTO_MIN_MS, Clock, RttEstimator
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.reasons import Reason
-from tcplab.models.sending import Head, WindowUsage, is_small_out
+from tcplab.models.sending import Head, WindowUsage, burst_segments, is_small_out
 
 #: The window of a receiver with Linux's default buffer, 45 segments of 1448 bytes.
 DEFAULT_WINDOW_BYTES: Final = 65160
@@ -47,15 +47,6 @@ class _InFlight:
     end_seq: int
     sent_ms: float
     retransmitted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """The rule for a short last segment, as set by tp->nonagle or by the flags of one call."""
-
-    cork: bool = False
-    nodelay: bool = False
-    push: bool = False  # send everything, even if corked
 
 
 class NagleSender:
@@ -104,7 +95,7 @@ class NagleSender:
 
     Args:
         mss_bytes: payload of a full segment (the MSS minus the TCP options)
-        nodelay, cork: TCP_NODELAY and TCP_CORK at the start
+        nodelay: TCP_NODELAY at the start
         window_bytes: window that the peer offers first
         rtt_ms: RTT measured during the handshake
         clock: clock tick of the sender's kernel
@@ -116,7 +107,6 @@ class NagleSender:
         *,
         mss_bytes: int = 1448,
         nodelay: bool = False,
-        cork: bool = False,
         window_bytes: int = DEFAULT_WINDOW_BYTES,
         rtt_ms: float = 0.05,
         clock: Clock | None = None,
@@ -127,7 +117,8 @@ class NagleSender:
         self._window = self._largest_window = window_bytes
         self.clock = clock or Clock()
         self.rtt = RttEstimator(rtt_ms)
-        self._cork, self._nodelay, self._push_all = cork, nodelay, False
+        # The rules for a short last segment (tp->nonagle). The last sends everything, even corked.
+        self._cork, self._nodelay, self._push_all = False, nodelay, False
         self._una = self._nxt = self._written = 0
         self._small_end = 0  # snd_sml, the end of the last segment shorter than the MSS
         self._push_end = 0  # end of the last write without MSG_MORE, which gets the PSH flag
@@ -135,7 +126,7 @@ class NagleSender:
         # End and time of each write that has unsent bytes.
         self._writes: deque[tuple[int, float]] = deque()
         self._held: Reason | None = None
-        self._timer: tuple[str, float] | None = None
+        self._timer: tuple[Callable[[], list[SimulatedSegment]], float] | None = None
         self._probed_at: int | None = None  # SND.NXT when a tail loss probe left, or None
         self._sack = sack
         self._backoff = 0  # number of times that the RTO has doubled
@@ -158,9 +149,9 @@ class NagleSender:
         self._written += size_bytes
         self._writes.append((self._written, at_ms))
         if more:
-            return self._push(Reason.MSG_MORE, _Rules(cork=True))
+            return self._push(Reason.MSG_MORE)
         self._push_end = self._written
-        return self._push(Reason.SENT_AT_ONCE, self._rules())
+        return self._push(Reason.SENT_AT_ONCE)
 
     def ack(
         self, upto: int, at_ms: float, window_bytes: int | None = None
@@ -172,9 +163,9 @@ class NagleSender:
             self._take_window(window_bytes)
         if upto > self._una:
             self._take_ack(upto)
-        elif self._timer and self._timer[0] == "probe":
+        elif self._timer and self._timer[0] == self._fire_probe:
             self._timer = None  # the peer is alive, so the timer starts again
-        return self._push(Reason.RELEASED_BY_ACK, self._rules()) if self.queued_bytes else []
+        return self._push(Reason.RELEASED_BY_ACK) if self.queued_bytes else []
 
     def set_nodelay(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
         """Set TCP_NODELAY. Turning it on (again) sends everything, even if corked (tcp(7))."""
@@ -183,7 +174,7 @@ class NagleSender:
         if not on:
             return []
         self._push_all = True
-        return self._push(Reason.NODELAY_SET, self._rules())
+        return self._push(Reason.NODELAY_SET)
 
     def set_cork(self, on: bool, at_ms: float) -> list[SimulatedSegment]:
         """Set TCP_CORK. Removing it sends the queued bytes unless Nagle's algorithm holds them."""
@@ -193,23 +184,21 @@ class NagleSender:
             return []
         if self._nodelay:
             self._push_all = True
-        return self._push(Reason.UNCORKED, self._rules())
+        return self._push(Reason.UNCORKED)
 
     def close(self, at_ms: float) -> list[SimulatedSegment]:
         """Send the queued bytes and a FIN, as close() and shutdown() do (tcp_send_fin)."""
         self._advance(at_ms)
         self._closed = True
-        return self._push(Reason.SHUTDOWN, self._rules())
+        return self._push(Reason.SHUTDOWN)
 
     def timer(self, at_ms: float) -> list[SimulatedSegment]:
         """Advance to `at_ms`, and fire the timer of :attr:`next_timer_ms` if it is due by then."""
         self._advance(at_ms)
         if self._timer is None or self._timer[1] > at_ms:
             return []
-        name, self._timer = self._timer[0], None
-        if name == "probe":
-            return self._fire_probe()
-        return self._fire_loss_probe() if name == "loss-probe" else self._fire_retransmission()
+        fire, self._timer = self._timer[0], None
+        return fire()
 
     # ---- visible state ----
 
@@ -240,12 +229,6 @@ class NagleSender:
         number("at_ms", at_ms, self._now, MAX_TIME_MS, fix="events must come in order of time")
         self._now = at_ms
 
-    def _rules(self) -> _Rules:
-        # After close(), no more data can come, so nothing waits for it.
-        if self._closed:
-            return _Rules(nodelay=True)
-        return _Rules(self._cork, self._nodelay, self._push_all)
-
     def _restart_after_idle(self) -> None:
         """Halve the congestion window once per idle RTO (tcp_slow_start_after_idle_check)."""
         idle_ms = self._now - self._last_sent_ms - self.rtt.rto_ms
@@ -253,12 +236,12 @@ class NagleSender:
             self._cwnd = max(self._cwnd // 2, INITIAL_CWND_SEGMENTS)
             idle_ms -= self.rtt.rto_ms
 
-    def _push(self, cause: Reason, rules: _Rules) -> list[SimulatedSegment]:
+    def _push(self, cause: Reason) -> list[SimulatedSegment]:
         """Send the bytes that the rules allow; update timers and window usage (tcp_write_xmit)."""
         segments: list[SimulatedSegment] = []
         limit: Reason | None = None
         while self.queued_bytes and limit is None:
-            limit, size = self._next_piece(rules)
+            limit, size = self._next_piece(cause)
             if size:
                 segments += self._send(size, cause)
         if self._closed and not self._fin_sent and not self.queued_bytes:
@@ -272,7 +255,7 @@ class NagleSender:
         if segments:
             self._arm_loss_probe(self._in_flight[0].sent_ms)
         elif self.queued_bytes and not self._in_flight and self._timer is None:
-            self._arm("probe", self._backed_off_ms)
+            self._arm(self._fire_probe, self._backed_off_ms)
         return segments
 
     def _with_fin(self, segments: list[SimulatedSegment]) -> list[SimulatedSegment]:
@@ -285,18 +268,22 @@ class NagleSender:
         fin = SimulatedSegment(self._now, self._nxt - 1, 0, Reason.SHUTDOWN, push=False, fin=True)
         return [fin]
 
-    def _next_piece(self, rules: _Rules) -> tuple[Reason | None, int]:
+    def _next_piece(self, cause: Reason) -> tuple[Reason | None, int]:
         """Return the reason that holds the queue's head, or None and how many bytes may leave."""
         queued, mss = self.queued_bytes, self.mss_bytes
+        # After close(), no more data can come, so nothing waits for it. A probe does not wait, and
+        # a write with MSG_MORE acts as if corked.
+        at_once = self._closed or cause is Reason.TAIL_LOSS_PROBE
+        more = cause is Reason.MSG_MORE
         head = Head(
             queued_bytes=queued,
             mss_bytes=mss,
             room_bytes=self._una + self._window - self._nxt,
             cwnd_full=len(self._in_flight) >= self._cwnd,
             small_is_out=is_small_out(self._una, self._small_end, self._nxt),
-            corked=rules.cork,
-            nodelay=rules.nodelay,
-            push=rules.push,
+            corked=not at_once and (self._cork or more),
+            nodelay=at_once or self._nodelay,
+            push=self._push_all and not (at_once or more),
         )
         if wait := head.held_by():
             return wait, 0
@@ -309,7 +296,7 @@ class NagleSender:
         reach = min(queued, head.room_bytes, burst * mss)
         # Linux decides once for all the bytes it sends together.
         small = reach % mss
-        held = small and not rules.push and head.small_held_by()
+        held = small and not head.push and head.small_held_by()
         return None, reach - small if held else reach
 
     def _send(self, size: int, cause: Reason) -> list[SimulatedSegment]:
@@ -331,12 +318,14 @@ class NagleSender:
 
     def _send_one(self, size: int, cause: Reason, *, push: bool) -> SimulatedSegment:
         seq = self._nxt
+        written = cause in (Reason.SENT_AT_ONCE, Reason.MSG_MORE)
+        full = written and size == self.mss_bytes
         waited_ms = self._now - self._writes[0][1]
         segment = SimulatedSegment(
             self._now,
             seq,
             size,
-            self._reason(size, cause),
+            Reason.FULL_SIZED if full else Reason.SENT_AT_ONCE if written else cause,
             self._held if waited_ms > 0 else None,
             waited_ms,
             push=push,
@@ -347,11 +336,6 @@ class NagleSender:
         self._in_flight.append(_InFlight(seq, self._nxt, self._now))
         self._last_sent_ms = self._now
         return segment
-
-    def _reason(self, size: int, cause: Reason) -> Reason:
-        if cause in (Reason.SENT_AT_ONCE, Reason.MSG_MORE):
-            return Reason.FULL_SIZED if size == self.mss_bytes else Reason.SENT_AT_ONCE
-        return cause
 
     # ---- acknowledgements ----
 
@@ -380,8 +364,8 @@ class NagleSender:
 
     # ---- timers ----
 
-    def _arm(self, name: str, delay_ms: float) -> None:
-        self._timer = (name, self.clock.expiry_ms(self._now, self.clock.ticks(delay_ms)))
+    def _arm(self, fire: Callable[[], list[SimulatedSegment]], delay_ms: float) -> None:
+        self._timer = (fire, self.clock.expiry_ms(self._now, self.clock.ticks(delay_ms)))
 
     def _arm_loss_probe(self, started_ms: float) -> None:
         """Arm the tail loss probe (tcp_schedule_loss_probe).
@@ -391,48 +375,46 @@ class NagleSender:
         """
         timeout_ms = started_ms + self.rtt.rto_ms - self._now
         if not self._sack:
-            self._arm("retransmission", max(timeout_ms, 0.0))
+            self._arm(self._fire_retransmission, max(timeout_ms, 0.0))
             return
         probe_ms = 2 * (self.rtt.srtt_ms or 0.0)
         probe_ms += RTO_MIN_MS if len(self._in_flight) == 1 else PROBE_SLACK_MS
-        self._arm("loss-probe", min(probe_ms, timeout_ms) if timeout_ms > 0 else probe_ms)
+        self._arm(self._fire_loss_probe, min(probe_ms, timeout_ms) if timeout_ms > 0 else probe_ms)
 
     def _fire_probe(self) -> list[SimulatedSegment]:
         """Send one segment, corked or not; a probe of a closed window has no data."""
         if self._in_flight or not self.queued_bytes:
             return []
         if not self._window:
-            self._back_off("probe")
+            self._back_off(self._fire_probe)
             return []
         size = min(self.queued_bytes, self.mss_bytes, self._window)
         return self._send(size, Reason.CORK_TIMEOUT)
 
     def _fire_retransmission(self) -> list[SimulatedSegment]:
-        self._back_off("retransmission")
+        self._back_off(self._fire_retransmission)
         return [self._resend(self._in_flight[0])]
 
     @property
     def _backed_off_ms(self) -> float:
         return min(self.rtt.rto_ms * 2.0 ** min(self._backoff, 16), RTO_MAX_MS)
 
-    def _back_off(self, name: str) -> None:
+    def _back_off(self, fire: Callable[[], list[SimulatedSegment]]) -> None:
         self._backoff += 1
-        self._arm(name, self._backed_off_ms)
+        self._arm(fire, self._backed_off_ms)
 
     def _fire_loss_probe(self) -> list[SimulatedSegment]:
         """Send new data, corked or not, or the last segment again (tcp_send_loss_probe)."""
         if not self._in_flight or self._probed_at is not None:
             return []
         # The probe may exceed the congestion window by one segment, but not the peer's window.
-        limit, size = self._next_piece(_Rules(nodelay=True)) if self.queued_bytes else (None, 0)
+        probe = Reason.TAIL_LOSS_PROBE
+        limit, size = self._next_piece(probe) if self.queued_bytes else (None, 0)
         if limit is Reason.CWND_LIMITED:
             size = min(self.queued_bytes, self.mss_bytes)
             if size > self._una + self._window - self._nxt:
                 size = 0
-        if size:
-            segments = self._send(size, Reason.TAIL_LOSS_PROBE)
-        else:
-            segments = [self._resend(self._in_flight[-1])]
+        segments = self._send(size, probe) if size else [self._resend(self._in_flight[-1])]
         self._probed_at = self._nxt
         return segments
 

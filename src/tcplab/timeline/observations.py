@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tcplab.models import Reason
-from tcplab.models.bursts import TSO_WIN_DIVISOR
+from tcplab.models.sending import TSO_WIN_DIVISOR
 from tcplab.programs import Event
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.parts import count_bytes

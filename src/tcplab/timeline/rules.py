@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Final
 
 from tcplab.models import Reason
-from tcplab.models.bursts import Burst
 from tcplab.models.kernel import RttEstimator
-from tcplab.models.sending import Head, is_small_out, mss_in_window
+from tcplab.models.sending import Burst, Head, is_small_out, mss_in_window
 from tcplab.timeline.congestion import CongestionWindow
 from tcplab.timeline.evidence import Evidence, Packet
 from tcplab.timeline.parts import count_bytes

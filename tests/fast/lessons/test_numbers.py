@@ -15,7 +15,7 @@ from tcplab.models.links import MATHIS_CONSTANTS
 
 FULL_10, FULL_50 = m.serialisation_ms(1448, 10), m.serialisation_ms(1448, 50)
 FULL_BYTES = m.Encapsulation().wire_bytes(1448)
-KB_OF_64_KIB = round(m.receive_window(131_072, autotuned=False).usable_bytes / 1000)
+KB_OF_64_KIB = round(m.receive_window(131_072) / 1000)
 PER_REQUEST = f"{m.window_from_buffer(131_072) / 65_536:g}"
 CASES = [(30_000, 80, 500), (30_000, 20, 50), (14_000, 80, 50), (30_000, 80, 50)]
 ANSWERS_MS = [round(m.transfer_ms(*case) + case[1] / 2) for case in CASES]

@@ -104,7 +104,6 @@ def test_write_write_read_takes_one_delayed_ack_per_message() -> None:
     assert slow.data_segments_per_message == 2
     assert slow.reasons == {Reason.HELD_BY_NAGLE: pytest.approx(1)}
     assert slow.system_calls_per_message == 16
-    assert message_cost(RED_HAT, messages=1, warm_up=0).ms_per_message < 1  # quick ACKs at first
     fine = message_cost(RED_HAT, path=NetworkPath(clock=Clock(1000)))
     assert fine.ms_per_message == pytest.approx(41, abs=0.5)
 

@@ -14,6 +14,12 @@ from tcplab.models.nagle import NagleSender, SimulatedSegment
 MSS = 1448
 
 
+def corked(*, nodelay: bool = False, rtt_ms: float = 0.05) -> NagleSender:
+    sender = NagleSender(nodelay=nodelay, rtt_ms=rtt_ms)
+    sender.set_cork(True, 0)
+    return sender
+
+
 def sizes(segments: list[SimulatedSegment]) -> list[int]:
     return [segment.payload_bytes for segment in segments]
 
@@ -61,7 +67,7 @@ def test_the_initial_window_is_ten_and_doubles() -> None:
 
 
 def test_cork_is_stronger_than_nodelay_but_setting_nodelay_flushes() -> None:
-    sender = NagleSender(cork=True, nodelay=True)
+    sender = corked(nodelay=True)
     assert sender.write(100, 0) == []
     assert sender.held_because == Reason.CORKED
     (flushed,) = sender.set_nodelay(True, 1)
@@ -71,7 +77,7 @@ def test_cork_is_stronger_than_nodelay_but_setting_nodelay_flushes() -> None:
 
 
 def test_data_uncorked_with_nodelay_stays_uncorked() -> None:
-    sender = NagleSender(cork=True, nodelay=True)
+    sender = corked(nodelay=True)
     assert sizes(sender.write(10 * MSS + 100, 0)) == [MSS] * 10
     assert sender.set_cork(False, 1) == []
     assert sender.held_because == Reason.CWND_LIMITED
@@ -92,7 +98,7 @@ def test_msg_more_lasts_until_the_next_event() -> None:
 @pytest.mark.parametrize(("rtt_ms", "rto_ms"), [(1, 201), (300, 900)])
 def test_a_cork_comes_out_after_a_retransmission_timeout(rtt_ms: float, rto_ms: float) -> None:
     """The timeout is RTT + 200 ms, or at least 3 RTT if only the handshake has measured the RTT."""
-    sender = NagleSender(cork=True, rtt_ms=rtt_ms)
+    sender = corked(rtt_ms=rtt_ms)
     sender.write(100, 0)
     due_ms = sender.next_timer_ms
     assert due_ms is not None
@@ -150,7 +156,7 @@ def test_a_closed_window_is_probed_at_intervals_that_double() -> None:
 
 @pytest.mark.parametrize(("written", "leaves"), [(0, [0]), (100, [100]), (MSS + 1, [MSS, 1])])
 def test_close_sends_what_a_cork_holds_and_a_fin(written: int, leaves: list[int]) -> None:
-    sender = NagleSender(cork=True)
+    sender = corked()
     sent = sender.write(written, 0) if written else []
     sent += sender.close(1)
     assert [(s.payload_bytes, s.fin) for s in sent] == [

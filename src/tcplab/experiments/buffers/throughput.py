@@ -40,8 +40,7 @@ def core_limit(name: str) -> int:
 def usable_window(granted_bytes: int, release: str = "") -> int:
     """Return the largest window of a fixed receive buffer with the given or the running kernel."""
     major, minor = map(int, re.findall(r"\d+", release or platform.release())[:2])
-    window = receive_window(granted_bytes, autotuned=False, kernel=(major, minor))
-    return window.usable_bytes
+    return receive_window(granted_bytes, (major, minor))
 
 
 def steady_mbit(result: TcpBulkResult) -> float:
