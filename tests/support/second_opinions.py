@@ -9,7 +9,6 @@ A recording is kept only if it dropped no packet, has whole headers, and has at 
 
 from __future__ import annotations
 
-import shutil
 import sys
 import uuid
 from collections.abc import Iterator
@@ -21,8 +20,9 @@ from tests.support import wireshark
 from tests.support.needs import lacking
 
 from tcplab.capture import Capture
-from tcplab.capture.recording import HEADERS_ONLY, Recording
+from tcplab.capture.recording import HEADERS_ONLY
 from tcplab.segments import from_file
+from tcplab.segments.pcap import PacketTable, warn_of_gaps
 
 #: Larger captures are not kept, because they differ only in their length.
 MOST_BYTES = 4 << 20
@@ -31,16 +31,15 @@ MOST_BYTES = 4 << 20
 @contextmanager
 def collecting(directory: Path) -> Iterator[None]:
     """Keep a copy of each suitable recording that ends in the body of the with statement."""
-    stop = Recording._stop
 
-    def stop_and_keep(self: Recording, stacklevel: int) -> Capture:
-        capture = stop(self, stacklevel + 1)
-        if not capture.drops and capture.path.stat().st_size <= MOST_BYTES and _whole(capture):
-            shutil.copyfile(capture.path, directory / f"{uuid.uuid4().hex}.pcapng")
-        return capture
+    def keep_and_warn(packets: PacketTable, path: Path, *, advice: str, stacklevel: int) -> None:
+        capture = Capture(path)
+        if not capture.drops and path.stat().st_size <= MOST_BYTES and _whole(capture):
+            capture.save(directory / f"{uuid.uuid4().hex}.pcapng")
+        warn_of_gaps(packets, path, advice=advice, stacklevel=stacklevel + 1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recording, "_stop", stop_and_keep)
+        patch.setattr("tcplab.capture.recording.warn_of_gaps", keep_and_warn)
         yield
 
 

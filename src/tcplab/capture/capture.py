@@ -7,7 +7,7 @@ import shutil
 import weakref
 from collections import Counter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Self
 
 from tcplab.capture.packets import packets_of
 from tcplab.errors import CaptureError
@@ -24,12 +24,13 @@ class Capture:
     """The packets of a capture file, for scapy, numpy and Wireshark.
 
     The Capture of a recording holds no packets until the recording ends. Its file has no name.
-    Other programs can open its `path` under /proc until this object is deleted.
+    Other programs can open its `path` under /proc until a with statement closes it.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, file: IO[bytes] | None = None) -> None:
         self.path = Path(path)
-        if file is not None:  # keep the nameless file of a recording open
+        self._file = file  # keeps the nameless file of a recording open
+        if file is not None:
             weakref.finalize(self, file.close)
         self._table: PacketTable | None = None
         self._why_empty: str | None = None
@@ -41,6 +42,14 @@ class Capture:
             return f"<Capture: {self._why_empty}>"
         lost = "not known" if self.drops is None else self.drops
         return f"<Capture {self.path}: {len(self)} packets, drops: {lost}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file, which deletes a recording."""
+        if self._file is not None:
+            self._file.close()
 
     def __len__(self) -> int:
         return len(self.table)
