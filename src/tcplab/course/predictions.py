@@ -2,8 +2,8 @@
 
 A prediction made after the fact teaches nothing, so each one is stored before the run, in a small
 JSON file in the lessons' folder. An unanswered question stops the notebook, even under *Run All*,
-since a result that has been seen can no longer be predicted. A notebook that can ask shows a box
-for the guess. Entering "skip" moves on and is recorded. Each question has replies to wrong guesses,
+since a result that has been seen can no longer be predicted. A notebook that can ask shows a field
+for the guess. A skipped question is recorded. Each question has replies to wrong guesses,
 and `recall` asks two questions of earlier lessons again, with other numbers.
 """
 
@@ -12,15 +12,15 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tcplab.checks import choice, number
-from tcplab.checks.guesses import SKIP, frontend_is_interactive, read_guess
-from tcplab.errors import ParameterError, TcplabError
+from tcplab.checks import choice
+from tcplab.checks.guesses import SKIP, frontend_is_interactive
+from tcplab.course.asking import Question, show_fields, shows_widgets, typed
+from tcplab.errors import TcplabError
 from tcplab.tables import Column, Table
 
 #: Keys of the measured values and of the guesses in `recall`. The other keys are lessons.
@@ -32,37 +32,6 @@ AGAIN: Final = "again"
 NOBODY_ANSWERS: Final = "TCPLAB_PREDICT"
 #: How many places earlier the lessons are from which `recall` asks.
 _PLACES_BEFORE: Final = (2, 6)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question, with what there is to say about a guess."""
-
-    ask: str
-    right: str  #: the reason for which a guess is right
-    wrong: Sequence[tuple[float, str]]  #: a reply to each wrong guess up to a limit
-    choices: int = 0  #: number of the choices, or 0 if the answer is a quantity
-    answer: float | None = None  #: the answer, unless it is measured
-
-    def reply(self, guess: float | None, measured: float) -> str:
-        """Return a sentence about a guess, or an empty text if it was skipped."""
-        if guess is None:
-            return ""
-        if self.is_close(guess, measured):
-            return f"You were right, if your reason was this. {self.right}"
-        return next((text for limit, text in self.wrong if guess <= limit), "")
-
-    def is_close(self, guess: float | None, measured: float) -> bool:
-        """Return whether a guess is the right choice, or within a factor of 1.25."""
-        if guess is None or self.choices or 0 in (guess, measured):
-            return guess == measured
-        return max(guess, measured) / min(guess, measured) <= 1.25
-
-    def check(self, name: str, value: Any) -> None:
-        """Raise ParameterError unless the value can be an answer."""
-        bounds = (1, self.choices) if self.choices else (0,)
-        if value != SKIP:
-            number(name, value, *bounds, fix=f'write "{SKIP}" to skip it')
 
 
 class UnansweredError(TcplabError):
@@ -80,49 +49,64 @@ class Predictions:
         """Store a number or "skip" under each name, and return a table of questions and answers.
 
         A value of None keeps the answer of an earlier run of the cell. If there is none, the
-        notebook asks for it. If the notebook cannot ask, the other answers are stored and
-        UnansweredError is raised.
+        notebook asks for it. If it asks by a field, or cannot ask, the other answers are stored and
+        UnansweredError is raised, so that "Run All" stops here.
         """
         known = questions()[self.lesson]
         for name, value in values.items():
             choice("question", name, known)
             if value is not None:
                 known[name].check(name, value)
-        self._store({name: value for name, value in values.items() if value is not None})
+        given = [(name, value) for name, value in values.items() if value is not None]
+        self._store(given, self.lesson)
         missing = {name: known[name] for name in values if name not in self.all()}
-        self._ask(self.lesson, missing)
-        mine = self.all()
-        rows = [{"name": known[name].ask, "value": _shown(mine[name])} for name in values]
-        return Table([Column("name", "question"), Column("value", "your prediction", ".3g")], rows)
+        columns = [Column("name", "question"), Column("value", "your prediction", ".3g")]
+
+        def answered() -> Table:
+            mine = self.all()
+            rows = [{"name": known[name].ask, "value": _shown(mine[name])} for name in values]
+            return Table(columns, rows)
+
+        return self._ask(self.lesson, missing, answered)
 
     def recall(self) -> Table:
         """Ask a question of each of two earlier lessons, and return a table with the answers."""
         asked = earlier(self.lesson)
         stored = self._load().get(AGAIN, {})
-        self._ask(AGAIN, {name: asked[name] for name in asked if name not in stored})
-        guesses = self._load()[AGAIN]
         measured = {name: question.answer or 0 for name, question in asked.items()}
-        return _compared(asked, guesses, measured, {}, "answer")
+        missing = {name: asked[name] for name in asked if name not in stored}
+        return self._ask(
+            AGAIN, missing, lambda: _compared(asked, self._load()[AGAIN], measured, {}, "answer")
+        )
 
-    def _ask(self, key: str, missing: Mapping[str, Question]) -> None:
+    def _ask(
+        self, key: str, missing: Mapping[str, Question], answered: Callable[[], Table]
+    ) -> Table:
         """Ask each question, or count it as skipped, or raise UnansweredError."""
-        asks = frontend_is_interactive() and os.environ.get(NOBODY_ANSWERS) != SKIP
+        is_skipping = os.environ.get(NOBODY_ANSWERS) == SKIP
+        asks = frontend_is_interactive() and not is_skipping
+        if missing and asks and shows_widgets():
+            from IPython.display import display
+
+            fields = show_fields(missing, lambda *answer: self._store([answer], key), answered)
+            display(fields)  # type: ignore[no-untyped-call]
+            raise UnansweredError("Guess first, or skip. Then go on with the next cell.")
         if asks:
             for name, question in missing.items():
-                self._store({name: _typed(question)}, key)
-        elif key == AGAIN or os.environ.get(NOBODY_ANSWERS) == SKIP:
-            self._store(dict.fromkeys(missing, SKIP), key)
+                self._store([(name, typed(question))], key)
+        elif is_skipping or key == AGAIN:
+            self._store([(name, SKIP) for name in missing], key)
         elif missing:
             raise UnansweredError(
                 f"Predict first: replace None with a number for {', '.join(missing)}, and run"
                 f' this cell again.\nTo move on without a guess, write "{SKIP}" instead.'
             )
+        return answered()
 
-    def _store(self, answers: Mapping[str, float | str], key: str | None = None) -> None:
+    def _store(self, answers: Iterable[tuple[str, float | str]], key: str) -> None:
         stored = self._load()
-        stored.setdefault(key or self.lesson, {}).update(
-            {name: None if value == SKIP else value for name, value in answers.items()}
-        )
+        mine = stored.setdefault(key, {})
+        mine.update({name: None if value == SKIP else value for name, value in answers})
         self._save(stored)
 
     def all(self) -> dict[str, Any]:
@@ -239,20 +223,6 @@ def _compared(
         rows,
         caption=" ".join(filter(None, replies)),
     )
-
-
-def _typed(question: Question) -> float | str:
-    """Ask until the answer is a number or "skip", and return the answer."""
-    while True:
-        try:
-            guess = read_guess(input(f"{question.ask}. Your guess, or {SKIP}: ").strip())
-            question.check("your guess", SKIP if guess is None else guess)
-        except ParameterError as error:
-            print(error)
-        else:
-            if guess is None:
-                return SKIP
-            return int(guess) if guess.is_integer() else guess
 
 
 def _shown(value: float | None) -> float | str:

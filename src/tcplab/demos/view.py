@@ -9,7 +9,6 @@ from typing import Any, Final
 from tcplab.demos.steps import Step
 from tcplab.tables import digits
 from tcplab.widgets.panels.wire import AT_START
-from tcplab.widgets.runs import Runs
 from tcplab.widgets.view import WAITS, PanelView, group
 
 #: A step whose run lasts at least this many seconds shows the sliders for the lecturer to move.
@@ -21,7 +20,7 @@ class DemoView(PanelView):
 
     heading = "h1"  # a demo fills a page, while a panel is part of a lesson
 
-    def __init__(self, panel: Runs, steps: Sequence[Step]) -> None:
+    def __init__(self, panel: Any, steps: Sequence[Step]) -> None:
         import ipywidgets as w
 
         self.panel, self._steps = panel, steps

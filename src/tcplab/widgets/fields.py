@@ -1,12 +1,39 @@
-"""Show controls as ipywidgets."""
+"""Show controls as ipywidgets, and the field for a guess in a panel or in a lesson."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
+from tcplab.checks.guesses import SKIP, read_guess
+from tcplab.errors import ParameterError
 from tcplab.widgets.controls import Choice, Control, Number
+
+
+class GuessField:
+    """A text field for a guess, and the sentence that refuses a text that is not one.
+
+    `told` is called with the guess, or None without one, and with False if nothing was answered.
+    """
+
+    def __init__(self, label: str, told: Callable[[float | None, bool], object], typing: bool):
+        import ipywidgets as w
+
+        text = f'a number, or "{SKIP}"'
+        self.box = w.Text(description=label, placeholder=text, continuous_update=typing)
+        self.refused = w.HTML().add_class("tcplab-bad")
+        self._told = told
+        self.box.observe(lambda change: self._read(change["new"].strip()), "value")
+
+    def _read(self, text: str) -> None:
+        self.refused.value = ""
+        try:
+            self._told(read_guess(text) if text else None, bool(text))
+        except ParameterError as error:
+            self.refused.value = escape(str(error))
+            self._told(None, False)
 
 
 def make_field(control: Control, changed: Callable[[Any], object]) -> tuple[Any, Any]:

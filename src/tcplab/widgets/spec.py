@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.checks import choice
 from tcplab.errors import MissingError
@@ -34,6 +34,9 @@ PANELS: Final = tuple(
         for module in pkgutil.iter_modules([str(Path(__file__).parent / "panels")])
     )
 )
+
+#: The number of runs whose results a panel keeps for comparison.
+KEPT_RUNS: Final = 3
 
 Values = Mapping[str, Any]
 
@@ -118,16 +121,6 @@ class Job:
                 if "set" in message:
                     self._changed.put(message["set"])
         os._exit(0)  # without waiting for the main thread
-
-
-class Measurement(Protocol):
-    """The measurement that the Run button starts, and the code that repeats it."""
-
-    def run(self, job: Job) -> Shown:
-        """Measure in the process of the job, and return the result."""
-
-    def code(self, values: Values) -> str:
-        """Return Python code that repeats a run with these settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +248,9 @@ class PanelSpec:
     controls: Sequence[Control]  #: the controls from top to bottom
     predicts: str  #: the quantity that the user predicts, without its unit
     unit: str  #: unit of the prediction and of the headline
-    measurement: Measurement  #: measurement that the Run button starts
+    #: The measurement that the Run button starts: an ExperimentRun, or an object with its methods
+    #: run(), which returns the result, and code(), which returns Python code that repeats the run.
+    measurement: Any
     #: function that returns the model's number in the unit of the headline
     forecast: Callable[[Values], float | None] | None = None
     #: function that returns the model's timeline, shown before the first run and below each figure

@@ -20,13 +20,10 @@ from uuid import uuid4
 import anywidget
 import traitlets
 
-from tcplab.checks.guesses import read_guess
-from tcplab.errors import ParameterError
 from tcplab.figures import element
 from tcplab.widgets import words
-from tcplab.widgets.fields import make_field
-from tcplab.widgets.runs import KEPT_RUNS, Runs
-from tcplab.widgets.spec import load
+from tcplab.widgets.fields import GuessField, make_field
+from tcplab.widgets.spec import KEPT_RUNS, load
 from tcplab.widgets.strip import live
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -58,7 +55,7 @@ class PanelView:
 
     heading = "h3"
 
-    def __init__(self, panel: Runs) -> None:
+    def __init__(self, panel: Any) -> None:
         import ipywidgets as w
 
         spec = panel.spec
@@ -72,12 +69,9 @@ class PanelView:
         names = [control.name for control in spec.controls]
         self.fields = {name: field for name, (field, _box) in zip(names, made, strict=True)}
         self.boxes = {name: box for name, (_field, box) in zip(names, made, strict=True)}
-        self.prediction = w.Text(
-            description=f"Your prediction: {words.within_sentence(spec.predicts)} ({spec.unit})",
-            placeholder='a number, or "skip"',
-            continuous_update=True,
-        )
-        self.refused = w.HTML().add_class("tcplab-bad")
+        label = f"Your prediction: {words.within_sentence(spec.predicts)} ({spec.unit})"
+        guess = GuessField(label, self._predict, typing=True)
+        self.prediction, self.refused = guess.box, guess.refused
         self.run = w.Button(description="Run", button_style="primary")
         self.stop = w.Button(description="Stop", disabled=True)
         self.progress = w.FloatProgress(max=1.0)
@@ -94,7 +88,6 @@ class PanelView:
         self.widget = w.Box(self._arranged()).add_class("tcplab-panel")
         self._values: Any = None
         self.refresh()
-        self.prediction.observe(self._predict, "value")
         self.run.on_click(lambda _button: panel.start())
         self.stop.on_click(lambda _button: panel.stop())
         self.save.on_click(partial(self._save, "capture", "pcapng"))
@@ -229,14 +222,8 @@ class PanelView:
                 self._marks.append(self._samples[-1]["t"])
             panel.set(**{name: value})
 
-    def _predict(self, change: Any) -> None:
-        text, guess = change["new"].strip(), None
-        self.refused.value = ""
-        try:
-            guess = read_guess(text) if text else None
-            self._is_answered |= bool(text)
-        except ParameterError as error:
-            self.refused.value = escape(str(error))
+    def _predict(self, guess: float | None, is_answer: bool) -> None:
+        self._is_answered |= is_answer
         self.panel.predict(guess)
 
     def _save(self, what: str, ending: str, _button: Any) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.lessons import ALL, cells, slug
@@ -131,6 +132,33 @@ def test_missing_answer_is_asked_for_until_it_is_one(
     assert capsys.readouterr().out.count("must be a number of at least 0") == 4
     predictions.predict(default=None, writev=None)
     assert len(asked) == 6  # answered questions are not asked again
+
+
+def test_missing_answers_are_asked_for_by_fields_that_wait_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr("tcplab.course.predictions.frontend_is_interactive", lambda: True)
+    monkeypatch.setenv("JPY_SESSION_NAME", "lesson.ipynb")
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    predictions = Predictions("pipes", tmp_path / "p.json")
+    with pytest.raises(UnansweredError, match="Then go on with the next cell"):
+        predictions.recall()
+    with pytest.raises(UnansweredError):  # "Run All" stops here again
+        predictions.predict(slowest=None)
+    again, field = shown[0].children, shown[1].children[0]
+    again[0].children[1].children[1].click()  # skip
+    again[1].children[1].children[0].value = "5"
+    assert shown[0].children[0].value.count("<tr") == 3
+    box = field.children[1].children[0]
+    assert box.description == "Your guess (1 to 3)"
+    for text, refusal in (("4", "your guess=4.0 must be a number from 1 to 3"), ("two", "“two”")):
+        box.value = text
+        assert refusal in field.children[2].value
+        assert predictions.all() == {}
+    box.value = "2"
+    assert predictions.all() == {"slowest": 2}
+    assert predictions.predict(slowest=None).rows[0]["value"] == 2
 
 
 def test_each_prediction_question_has_a_wording() -> None:

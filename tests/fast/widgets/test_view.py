@@ -20,7 +20,6 @@ from tcplab.timeline import Reason
 from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets import job, words
 from tcplab.widgets.panel import Panel
-from tcplab.widgets.runs import Runs
 from tcplab.widgets.spec import Job, Lane, Shown, load
 from tcplab.widgets.strip import LONG_S, live
 from tcplab.widgets.view import PanelView
@@ -31,7 +30,7 @@ def with_view(panel: Panel) -> PanelView:
     return panel._view
 
 
-def run_of(panel: Runs, number: int, headline: float, **values: Any) -> dict[str, Any]:
+def run_of(panel: Panel, number: int, headline: float, **values: Any) -> dict[str, Any]:
     """Return a run as a panel stores it."""
     return {
         "number": number,

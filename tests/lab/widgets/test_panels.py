@@ -21,7 +21,7 @@ from tcplab.capture import open_capture
 from tcplab.experiments.exclusive import exclusive
 from tcplab.segments import SegmentArray
 from tcplab.widgets.panel import Panel
-from tcplab.widgets.runs import KEPT_RUNS
+from tcplab.widgets.spec import KEPT_RUNS
 
 pytestmark = [
     pytest.mark.needs_lab,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import urllib.parse
 from collections.abc import Iterator
@@ -23,7 +24,15 @@ from tests.slow.browser.test_in_the_browser import (
     run,
     wait_for,
 )
-from tests.support.browser.jupyter import Jupyter, npm_package, run_notebook, tab_of, write_notebook
+from tests.support.browser.jupyter import (
+    Jupyter,
+    choose,
+    keep,
+    npm_package,
+    run_notebook,
+    tab_of,
+    write_notebook,
+)
 from tests.support.lessons import BY_SLUG, cells
 
 from tcplab.course.predictions import NOBODY_ANSWERS, earlier
@@ -118,16 +127,32 @@ def course(chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         yield server
 
 
-def test_guess_box_and_quiz_work_in_notebook_7(browser: Any, course: Jupyter) -> None:
-    with tab_of(browser, "quiz-notebook", viewport={"width": 1280, "height": 720}) as page:
-        run_notebook(page, course, LESSON.name, OPENERS["notebook"])
-        asked_again = ["skip"] * len(earlier("small-writes"))
-        for guess in ("soon", *asked_again, "12", "skip"):
-            box = page.wait_for_selector(".jp-Stdin-input:focus")
-            assert box is not None
-            assert box.evaluate(IS_IN_VIEW)  # although Run All scrolls to the end of the notebook
-            page.keyboard.type(f"{guess}\n")
-            box.wait_for_element_state("hidden")
+@pytest.mark.parametrize("opener", OPENERS)
+def test_fields_for_guesses_and_quiz_work(browser: Any, course: Jupyter, opener: str) -> None:
+    with tab_of(browser, f"guesses-{opener}", viewport={"width": 1280, "height": 720}) as page:
+        run_notebook(page, course, LESSON.name, OPENERS[opener])
+        fields = page.locator(".jp-OutputArea-output").get_by_label(re.compile("^Your guess"))
+        skip = page.locator(".jp-OutputArea-output").get_by_role("button", name="Skip")
+        page.get_by_text("Guess first, or skip.").wait_for()  # "Run All" stopped at a question
+        assert fields.count() == len(earlier("small-writes"))
+        wait_for(fields.first, "field => field === document.activeElement")
+        assert fields.first.evaluate(IS_IN_VIEW)  # although the page was at the end of the notebook
+        page.keyboard.type("soon\n")
+        page.get_by_text("“soon” must be a number").wait_for()
+        while skip.count():
+            skip.first.click()
+            page.wait_for_timeout(300)
+        choose(page, "Run", "Run All Cells")
+        page.get_by_label("Your guess (ms per message)").first.wait_for()
+        keep(page, f"fields-{opener}")
+        fields.first.fill("12")
+        fields.first.press("Enter")
+        skip.last.click()
+        page.get_by_text("Go on with the next cell.").last.wait_for()
+        keep(page, f"answered-{opener}")
+        choose(page, "Run", "Run All Cells")  # goes on to the later question
+        page.get_by_text("15 writes at an RTT of 20 ms (ms per message)").first.wait_for()
+        fields.first.wait_for()
         text = page.locator(".jp-RenderedMarkdown")
         right = text.get_by_text("✓ Right. Write, write, read.")
         assert not right.is_visible()
