@@ -1,4 +1,4 @@
-"""Draw the guesses of a class as one bar per question, divided by how far off they were."""
+"""Draw the guesses of a class as a bar per question, divided by choice or by distance."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from tcplab.figures import canvas, style
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import SMALL, Style, look_of
 
-#: The looks of BINS. The guesses that are close are in the middle.
 _COLOURS: Final = (style.BLUE, style.SKY, style.GREEN, style.YELLOW, style.ORANGE)
 _HATCHES: Final = ("\\\\\\", "", "///", "", "...")
+#: The looks of BINS, whose middle is close, and of the choices. A right choice is like "close".
+_LOOKS: Final = {
+    name: look_of(Style(colour, hatch, name)) | {"label": name}
+    for name, colour, hatch in zip(BINS, _COLOURS, _HATCHES, strict=True)
+}
+_WRONG: Final = look_of(Style(style.GREY, "", ""))
 
 
 @drawn
@@ -23,21 +28,23 @@ def histograms(predictions: ClassPredictions) -> Picture:
         [guess for guess in predictions.guesses if guess.values and guess.measured], missing
     )
     figure, axes = canvas.new_axes()
-    left = [0.0] * len(shown)
-    for number, name in enumerate(BINS):
-        shares = [100 * (guess.counts or [0])[number] / len(guess.values) for guess in shown]
-        look = look_of(Style(_COLOURS[number], _HATCHES[number], name))
-        axes.barh(range(len(shown)), shares, 0.4, left=left, label=name, **look)
-        left = [before + share for before, share in zip(left, shares, strict=True)]
     for row, guess in enumerate(shown):
+        left = 0.0
+        for name, many in (guess.counts or {}).items():
+            share = 100 * many / len(guess.values)
+            is_right = name == f"{guess.measured:g}"
+            look = _LOOKS.get(name) or (_LOOKS["close"] if is_right else _WRONG)
+            axes.barh(row, share, 0.4, left=left, **look)
+            if name not in BINS and many:
+                style.write(axes, left + share / 2, row, f"{name}: {many}", bbox=style.ON_WHITE)
+            left += share
         text = f"{guess.question} (n = {len(guess.values)})"
         axes.text(0, row - 0.26, text, fontsize=SMALL, va="bottom")
     axes.set(xlim=(0, 100), ylim=(len(shown) - 0.6, -0.9), yticks=[], xlabel="guesses (%)")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=len(BINS), fontsize=SMALL)
-    close = {(guess.counts or [0] * 3)[2] / len(guess.values): guess for guess in shown}
-    hardest = close[min(close)]
+    canvas.legend(figure)
+    hardest = min(shown, key=lambda guess: guess.right / len(guess.values))
     finding = (
-        f"{predictions.learners} learners: {(hardest.counts or [0] * 3)[2]} of"
-        f" {len(hardest.values)} guesses were close for “{hardest.question}”"
+        f"{predictions.learners} learners: {hardest.right} of {len(hardest.values)} guesses were"
+        f" {'close' if 'close' in (hardest.counts or {}) else 'right'} for “{hardest.question}”"
     )
     return Picture(figure, finding, predictions.table)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,14 +42,22 @@ class Guesses:
         return questions()[self.lesson][self.name].ask
 
     @property
-    def counts(self) -> list[int] | None:
-        """The number of guesses in each of BINS, or None without a measurement."""
+    def counts(self) -> dict[str, int] | None:
+        """The number of guesses for each choice, or in each of BINS (None without measurement)."""
+        if choices := questions()[self.lesson][self.name].choices:
+            return {
+                f"{number}": list(self.values).count(number) for number in range(1, choices + 1)
+            }
         if self.measured is None:
             return None
-        counts = [0] * len(BINS)
-        for value in self.values:
-            counts[_bin(_ratio(value, self.measured))] += 1
-        return counts
+        bins = Counter(BINS[_bin(_ratio(value, self.measured))] for value in self.values)
+        return {name: bins[name] for name in BINS}
+
+    @property
+    def right(self) -> int:
+        """The number of guesses that are close to the measurement, or the right choice."""
+        counts = self.counts or {}
+        return counts.get("close", counts.get(f"{self.measured:g}", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ class ClassPredictions:
                 "median": statistics.median(guess.values) if guess.values else None,
                 "measured": guess.measured,
             }
-            | dict(zip(BINS, guess.counts or (), strict=False))
+            | _shown(guess.counts or {})
             for guess in self.guesses
         ]
         columns = [
@@ -81,6 +90,7 @@ class ClassPredictions:
             Column("median", "median guess", ".3g"),
             Column("measured", "measured", ".3g"),
             *(Column(name, name, "d") for name in BINS),
+            Column("choices", "choices"),
         ]
         return Table(
             columns,
@@ -184,6 +194,12 @@ def _by_question(
                 measured = statistics.median(known) if known else None
                 guesses.append(Guesses(lesson, name, values, len(given) - len(values), measured))
     return guesses
+
+
+def _shown(counts: Mapping[str, int]) -> dict[str, Any]:
+    if "close" in counts:
+        return {**counts}
+    return {"choices": ", ".join(f"{name}: {many}" for name, many in counts.items())}
 
 
 def _ratio(guess: float, measured: float) -> float:
