@@ -81,7 +81,7 @@ def new_panels(
     return figure, list(axes.flat)
 
 
-def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
+def legend(figure: Figure, *axes: Axes) -> None:
     """Draw a legend above the axes that lists each name in the given axes (default: all) once."""
     from tcplab.figures.style import SMALL, text_width_px
 
@@ -91,8 +91,8 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
             named.setdefault(label, handle)
     if not named:
         return
-    widths = [max(text_width_px(line, SMALL) for line in label.split("\n")) for label in named]
-    columns = ncols or _most_columns(widths, WIDTH)
+    wide = max(text_width_px(line, SMALL) for label in named for line in label.split("\n"))
+    columns = max(int(WIDTH / (wide + _HANDLE)), 1)
     lines = -(-len(named) // columns) + sum(label.count("\n") for label in named)
     low, high = body(figure)
     height = (15.5 * lines + 4) / (figure.get_figheight() * POINTS)
@@ -108,17 +108,3 @@ def legend(figure: Figure, *axes: Axes, ncols: int | None = None) -> None:
         borderaxespad=0.2,
         labelspacing=0.25,
     )
-
-
-def _most_columns(widths: Sequence[float], room: float) -> int:
-    """Return how many columns, filled one after the other, fit into `room`, but at least 1."""
-    for columns in range(len(widths), 1, -1):
-        most, longer = divmod(len(widths), columns)
-        used, first = 0.0, 0
-        for column in range(columns):
-            end = first + most + (column < longer)
-            used += max(widths[first:end]) + _HANDLE
-            first = end
-        if used <= room:
-            return columns
-    return 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tcplab.experiments import table
 from tcplab.experiments.cork import Scenario, Scenarios
 from tcplab.figures import canvas, style
-from tcplab.figures.generic import bar, beside, name_rows, named_once
+from tcplab.figures.generic import beside, name_rows, named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
@@ -55,11 +55,13 @@ def _waits(axes: Axes, scenario: Scenario, row: int) -> list[float]:
         y = row + (number - (len(segments) - 1) / 2) * 0.36
         held = segment.held_by
         if held is not None and held.reason in HOLD_STYLES:
-            bar(axes, y, (HOLD_STYLES[held.reason], end - begin), left=begin, thick=0.3)
+            look = HOLD_STYLES[held.reason]
+            label = named_once(axes, look.name)
+            axes.barh(y, end - begin, 0.3, left=begin, label=label, **style.look_of(look))
         mark = "D" if segment.reason is Reason.CORK_TIMEOUT else "o"
         colour = style.BLACK if mark == "D" else style.BLUE
         label = named_once(axes, "left by timer" if mark == "D" else "left")
         axes.plot(end, y, mark, color=colour, ms=7, ls="none", label=label, zorder=4)
-        beside(axes, f"{segment.payload_bytes} bytes", end, y, mark=True)
+        beside(axes, f"{segment.payload_bytes} bytes", end, y)
         left_ms.append(end)
     return left_ms

@@ -6,15 +6,12 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from tcplab.experiments.diagnosis import LINE_BYTES
 from tcplab.figures import canvas, style
 from tcplab.figures.curves import in_flight
-from tcplab.figures.generic import Subplot, draw_rows
 from tcplab.figures.picture import Picture, drawn, some
-from tcplab.figures.style import Style
 from tcplab.figures.timeline_figure.paint import timeline
 from tcplab.segments import FROM_SERVER
-from tcplab.tables import count, digits, ms
+from tcplab.tables import digits, ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,16 +20,13 @@ if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
 
-_HEADER_BYTES: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
-_TEXT: Final = Style(style.BLUE, "", "text")
-_HEADERS: Final = Style(style.VERMILION, "//", "headers")
 _NOTHING_SENT: Final = "no data segment was recorded"
 
 
 # ---- the symptom ---------------------------------------------------------------------------------
 
-#: How many requests, round trips or lines are drawn for each program.
-_UNITS: Final = {"request": 3, "backup": 4, "ticker": 4}
+#: How many packets are drawn, which are a few requests, round trips or lines.
+_PACKETS: Final = {"request": 16, "backup": 56, "ticker": 180}
 _GAP_SHARE: Final = 0.07
 _MOST_GAPS: Final = 8
 _BARE_ACK: Final = 0.35  # height of a packet without data; one byte has the height 1
@@ -63,31 +57,11 @@ def symptom(case: Diagnosis) -> Picture:
 
 
 def _part(case: Diagnosis) -> slice:
-    import numpy as np
-
-    rows = case.segments
-    units = _UNITS[case.program]
-    times = rows["time_ns"].astype("int64")
-    if case.program == "request":
-        answers = np.flatnonzero(rows.from_server & rows.carries_data)
-        begin = max(len(answers) // 2 - 1, 0)
-        end = min(begin + units, len(answers) - 1)
-        return slice(answers[begin], answers[end] + 1)
-    if case.program == "ticker":
-        data = rows.from_client * rows["payload_bytes"].astype("int64")
-        sent = data.cumsum()
-        first = case.units // 2 * LINE_BYTES
-        inside = np.flatnonzero((sent > first) & (sent <= first + units * LINE_BYTES))
-        if len(inside):
-            return slice(int(inside[0]), int(inside[-1]) + 1)
-    middle = len(rows) // 2
-    if case.rtt_ms < 1 or case.program == "ticker":
-        return slice(middle, middle + 60)
-    # The part starts after the longest gap nearby, so that its first burst is complete.
-    near = range(middle, min(middle + len(rows) // 8 + 2, len(rows)))
-    begin = max(near, key=lambda i: times[i] - times[i - 1])
-    until = times[begin] + units * case.rtt_ms * 1e6
-    return slice(begin, int(np.searchsorted(times, until, "right")))
+    """Return packets from the middle of the run that follow the longest gap nearby."""
+    times, middle = case.segments["time_ns"].astype("int64"), len(case.segments) // 2
+    near = range(max(middle, 1), min(middle + len(times) // 8 + 2, len(times)))
+    begin = max(near, key=lambda i: times[i] - times[i - 1], default=0)
+    return slice(begin, begin + _PACKETS[case.program])
 
 
 def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> None:
@@ -140,21 +114,4 @@ def cause(case: Diagnosis) -> Picture:
         return timeline(case.timeline())
     if case.program == "backup":
         return in_flight(case.timeline(), bdp_bytes=case.bdp_bytes)
-    return _one_line(case)
-
-
-@drawn
-def _one_line(case: Diagnosis) -> Picture:
-    """Draw the bytes of text and headers per line, as measured and for one segment per line."""
-    calls = case.report.get("system_calls", 0) / case.units
-    text_bytes = case.payload_bytes / case.units
-    headers = [case.segments_per_unit * _HEADER_BYTES, float(_HEADER_BYTES)]
-    panel = Subplot(
-        "bytes on the link per line (mean of the run)",
-        bars=[[(_TEXT, text_bytes), (_HEADERS, size)] for size in headers],
-        words=[f"{text_bytes:.0f} + {size:,.0f}" for size in headers],
-    )
-    title = f"The program sends a line of text with {count(round(calls), 'call')} of send"
-    nodelay = "on" if case.report.get("options", {}).get("nodelay") else "off"
-    note = f"ticker, RTT {case.rtt_ms:g} ms · TCP_NODELAY is {nodelay}"
-    return Picture(draw_rows(["here", "needed"], panel), title, case.evidence(), note)
+    return symptom(case)  # the sizes of the packets are the cause

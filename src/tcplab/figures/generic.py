@@ -8,13 +8,12 @@
 
 A quantity is identified by its KEY in the rows. Its column supplies the label of the axis and the
 format of the numbers. If rows have KEY_min and KEY_max, draw_bars() draws a line between the two,
-and a diamond at published_KEY. A figure that needs more draws its rows with `draw_rows`.
+and a diamond at published_KEY.
 """
 
 from __future__ import annotations
 
 import importlib
-import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -45,98 +44,56 @@ LOOKS: Final = (
 )
 
 
+#: Number of characters in a line of a row's name.
+CHARACTERS: Final = 26
 #: If the longest bar is more than this many times as long as another, the other is invisible.
 _MOST_TIMES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Dots:
-    """Marks of one kind, with a value or None for each row."""
-
-    values: Sequence[float | None]
-    name: str = ""  #: name in the legend, or "" for none
-    marker: str = "o"
-    colour: str = style.BLUE
-    is_filled: bool = True
-
-    def draw(self, axes: Axes) -> dict[int, float]:
-        """Draw the marks; return the value of each row that has one."""
-        look: dict[str, Any] = {
-            "color": self.colour,
-            "mec": "white",
-            "ms": 8,
-            "ls": "",
-            "zorder": 4,
-        }
-        look |= {} if self.is_filled else {"mfc": "white", "mec": "black", "mew": 1.5}
-        known = {
-            y: value
-            for y, value in enumerate(self.values)
-            if value is not None and math.isfinite(value)
-        }
-        label = self.name if known and self.name else None
-        axes.plot([*known.values()], [*known], self.marker, label=label, **look)
-        return known
-
-
-@dataclass(slots=True)
-class Subplot:
-    """The rows of one quantity, with bars of one or more parts, dots, and labels."""
+class _Panel:
+    """The rows of one quantity."""
 
     label: str  #: label of the axis
-    bars: Sequence[Sequence[tuple[Style, float]]] = ()  #: the parts of each row's bar
-    spread: Sequence[tuple[float, float]] = ()  #: minimum and maximum of each row, drawn as a line
-    dots: Sequence[Dots] = ()
-    words: Sequence[str] = ()  #: labels at the ends of the rows
-    limits: tuple[float, float] | None = None  #: limits of a logarithmic axis, or None if linear
-    room: float = 1.3  #: length of a linear axis relative to the longest row
-    share: float = 1.0  #: share of the figure's width, relative to the other panels
-    end: float = 0.0  #: end of a linear axis, or 0 to choose it by the longest row
+    values: Sequence[float]
+    words: Sequence[str]  #: labels at the ends of the rows
+    spread: Sequence[tuple[float, float]]  #: minimum and maximum of each row, drawn as a line
+    published: Mapping[int, float]  #: published values, by the number of the row
+
+    @property
+    def is_log(self) -> bool:
+        """Return whether a bar would be invisible on a linear axis."""
+        every = [*self.values, *chain(*self.spread), *self.published.values()]
+        return max(every) > _MOST_TIMES * min(every) > 0
 
     @property
     def longest(self) -> float:
-        """The end of the longest row."""
-        marks = [value for dots in self.dots for value in dots.values if value is not None]
-        bars = [sum(length for _look, length in parts) for parts in self.bars]
-        return max([*marks, *bars, *chain(*self.spread)], default=0.0)
+        return max([*self.values, *chain(*self.spread), *self.published.values()])
 
-    def draw(self, axes: Axes) -> None:
-        """Draw the bars, dots and labels of each row, and the axis below them."""
-        ends = {y: bar(axes, y, *parts) for y, parts in enumerate(self.bars)}
-        for y, (least, most) in enumerate(self.spread):
-            axes.plot([least, most], [y, y], color="black", lw=1.6, zorder=3)
-            ends[y] = max(ends.get(y, most), most)
-        for dots in self.dots:
-            ends |= {y: max(ends.get(y, end), end) for y, end in dots.draw(axes).items()}
-        if self.limits:
-            axes.set(xscale="log", xlim=self.limits, xlabel=f"{self.label} (logarithmic)")
+    def draw(self, axes: Axes, look: Style, end: float) -> None:
+        """Draw the rows and their labels. A linear axis ends at `end`."""
+        rows, ends = range(len(self.values)), list(self.values)
+        marks: dict[str, Any] = {"ms": 8, "ls": "", "zorder": 4}
+        if self.is_log:
+            axes.plot(self.values, rows, "o", color=look.colour, mec="white", **marks)
+            every = [*self.values, *chain(*self.spread), *self.published.values()]
+            axes.set(xscale="log", xlim=(min(every) / 2, 8 * max(every)))
+            axes.set_xlabel(f"{self.label} (logarithmic)")
             tick_decades(axes)
+            axes.grid(axis="x")
         else:
-            end = self.end or self.room * self.longest or 1
+            axes.barh(rows, self.values, 0.6, **look_of(look))
             axes.set(xlim=(0, end), xlabel=self.label)
             axes.xaxis.set_major_formatter(lambda value, _at: digits(value))
+        for y, (least, most) in enumerate(self.spread):
+            axes.plot([least, most], [y, y], color="black", lw=1.6, zorder=3)
+            ends[y] = max(ends[y], most)
+        if self.published:
+            hollow = marks | {"mfc": "white", "mec": "black", "mew": 1.5, "label": "published"}
+            axes.plot([*self.published.values()], [*self.published], "D", **hollow)
+            ends = [max(end, self.published.get(y, end)) for y, end in enumerate(ends)]
         for y, text in enumerate(self.words):
-            beside(axes, text, ends[y], y, mark=bool(self.dots))
-        if not self.bars:
-            axes.grid(axis="x")
-
-
-def draw_rows(
-    names: Sequence[str], *panels: Subplot, characters: int = 26, row: float = 24
-) -> Figure:
-    """Draw named rows, each at least `row` units high, with the panels next to each other."""
-    lines = max(len(textwrap.wrap(name, characters)) for name in some(names))
-    height = max(canvas.HEIGHT, 140 + max(row, 16 * lines + 6) * len(names))
-    figure, every = canvas.new_panels([panel.share for panel in panels], height=height)
-    for number, (axes, panel) in enumerate(zip(every, panels, strict=True)):
-        panel.draw(axes)
-        name_rows(axes, names, characters=characters)
-        if number:
-            axes.set_yticks([])
-        if not panel.limits:
-            axes.locator_params(axis="x", nbins=max(2, 9 - 2 * len(panels)))
-    canvas.legend(figure)
-    return figure
+            beside(axes, text, ends[y], y)
 
 
 # ---- figures of any result -----------------------------------------------------------------------
@@ -169,34 +126,41 @@ def draw_bars(result: Tabular, *keys: str, note: str = "") -> Picture:
     an axis. The title is the finding that the experiment declares.
     """
     rows = some([row for row in result.rows() if row.get(keys[0]) is not None])
-    panels = [
-        _panel(result, key, rows, look) for key, look in zip(keys, LOOKS[: len(keys)], strict=True)
-    ]
-    for unit in {_unit(key) for key in keys}:
-        _share_scale([panel for panel, key in zip(panels, keys, strict=True) if _unit(key) == unit])
-    figure = draw_rows(_names(result, rows), *panels)
+    panels = {key: _panel(result, key, rows) for key in keys}
+    names = _names(result, rows)
+    lines = max(len(textwrap.wrap(name, CHARACTERS)) for name in names)
+    height = max(canvas.HEIGHT, 140 + max(24, 16 * lines + 6) * len(names))
+    shares = [2.5 if panel.is_log else 1 for panel in panels.values()]
+    figure, every = canvas.new_panels(shares, height=height)
+    for axes, (key, panel), look in zip(every, panels.items(), LOOKS, strict=False):
+        alike = [panels[other] for other in keys if _unit(other) == _unit(key)]
+        longest = max([one.longest for one in alike if not one.is_log], default=0)
+        panel.draw(axes, look, 1.35 * longest or 1)
+        name_rows(axes, names)
+        if key != keys[0]:
+            axes.set_yticks([])
+        if not panel.is_log:
+            axes.locator_params(axis="x", nbins=max(2, 9 - 2 * len(panels)))
+    canvas.legend(figure)
     if result.columns[0].format:
         figure.axes[0].set_ylabel(result.columns[0].heading)
     return _titled(figure, result, keys, note)
 
 
-def _titled(figure: Figure, result: Tabular, keys: Sequence[str], note: str) -> Picture:
+def _titled(figure: Figure, result: Tabular, keys: Sequence[str], note: str = "") -> Picture:
     title, why = finding(result, keys)
     return Picture(figure, title, table(result), " · ".join(filter(None, [note, why])))
 
 
-def _panel(result: Tabular, key: str, rows: Sequence[Mapping[str, Any]], look: Style) -> Subplot:
-    label, values = column_of(result, key).heading, [float(row[key] or 0) for row in rows]
-    ends = [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row]
-    published = [row.get(f"published_{key}") or None for row in rows]
-    dots = [Dots(published, "published", "D", is_filled=False)] if any(published) else []
-    words = [_shown(result, key, row) for row in rows]
-    every = [*values, *chain(*ends), *(number for number in published if number)]
-    if max(every) > _MOST_TIMES * min(every) > 0:
-        dots.append(Dots(values, colour=look.colour))
-        limits = min(every) / 2, 8 * max(every)
-        return Subplot(label, spread=ends, dots=dots, words=words, limits=limits, share=2.5)
-    return Subplot(label, [[(look, value)] for value in values], ends, dots, words, room=1.35)
+def _panel(result: Tabular, key: str, rows: Sequence[Mapping[str, Any]]) -> _Panel:
+    published = [row.get(f"published_{key}") for row in rows]
+    return _Panel(
+        column_of(result, key).heading,
+        [float(row[key] or 0) for row in rows],
+        [_shown(result, key, row) for row in rows],
+        [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row],
+        {y: value for y, value in enumerate(published) if value},
+    )
 
 
 def _unit(key: str) -> str:
@@ -205,23 +169,8 @@ def _unit(key: str) -> str:
     return found[0] if found else key
 
 
-def _share_scale(panels: Sequence[Subplot]) -> None:
-    """Give the linear panels of one unit the scale of the longest row."""
-    linear = [panel for panel in panels if not panel.limits]
-    longest = max((panel.longest for panel in linear), default=0.0)
-    for panel in linear:
-        panel.end = panel.room * longest
-
-
 @drawn
-def draw_curves(
-    result: Tabular,
-    x: str,
-    *keys: str,
-    by: str = "",
-    note: str = "",
-    log: str = "",
-) -> Picture:
+def draw_curves(result: Tabular, x: str, *keys: str, by: str = "", log: str = "") -> Picture:
     """Draw quantities against another one, as lines for models and as points for measurements.
 
     Keys that begin with "model" or "formula" become lines, and settings become dashed lines. With
@@ -262,7 +211,7 @@ def draw_curves(
     axes.set_xlabel(column_of(result, x).heading + suffixes[0])
     axes.set_ylabel(column_of(result, keys[0]).heading + suffixes[1])
     canvas.legend(figure)
-    return _titled(figure, result, keys, note)
+    return _titled(figure, result, keys)
 
 
 def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -277,7 +226,7 @@ def _shown(result: Tabular, key: str, row: Mapping[str, Any]) -> str:
 # ---- rows, labels and ticks ----------------------------------------------------------------------
 
 
-def name_rows(axes: Axes, names: Sequence[str], *, characters: int = 26) -> None:
+def name_rows(axes: Axes, names: Sequence[str], characters: int = CHARACTERS) -> None:
     """Write the names of the rows 0, 1, ... to the left of the axes, from top to bottom."""
     axes.set_ylim(len(names) - 0.5, -0.5)
     lines = ["\n".join(textwrap.fill(part, characters) for part in n.split("\n")) for n in names]
@@ -285,36 +234,15 @@ def name_rows(axes: Axes, names: Sequence[str], *, characters: int = 26) -> None
     axes.tick_params(axis="y", length=0)
 
 
-def bar(
-    axes: Axes,
-    row: float,
-    *parts: tuple[Style, float],
-    left: float = 0.0,
-    thick: float = 0.6,
-) -> float:
-    """Draw a bar of several parts, each with a style and a length; return the bar's right end."""
-    for look, length in parts:
-        label = named_once(axes, look.name)
-        axes.barh(row, length, thick, left=left, label=label, **look_of(look))
-        left += length
-    return left
-
-
 def named_once(axes: Axes, name: str) -> str | None:
     """Return the name, or None if the axes' legend already has it."""
     return None if name in axes.get_legend_handles_labels()[1] else name
 
 
-def beside(
-    axes: Axes, words: str, x: float, y: float, *, above: bool = False, mark: bool = False
-) -> None:
-    """Write a label to the right of (x, y), or `above` it. `mark` leaves room for a mark there."""
-    where: dict[str, Any] = {"xytext": (9 if mark else 6, 0), "va": "center"}
-    if above:
-        where = {"xytext": (0, 4), "ha": "center"}
-    # The label is drawn over the grid but below the data.
-    where |= {"textcoords": "offset points", "bbox": ON_WHITE, "zorder": 0.9}
-    axes.annotate(words, (x, y), **where)
+def beside(axes: Axes, words: str, x: float, y: float) -> None:
+    """Write a label to the right of (x, y), over the grid but below the data."""
+    look: dict[str, Any] = {"va": "center", "bbox": ON_WHITE, "zorder": 0.9}
+    axes.annotate(words, (x, y), (9, 0), textcoords="offset points", **look)
 
 
 def tick_decades(axes: Axes, which: str = "x") -> None:
