@@ -13,21 +13,14 @@ from tcplab.checks.parameters import Spelled
 from tcplab.cli.loading import loading
 
 
-def doctor(*, versions: bool = False) -> int:
+def doctor() -> int:
     """Show which parts of the course this machine can run, and how to enable the rest.
 
-    Args:
-        versions: show the installed and the required version of each package.
-
-    Example: tcplab doctor --versions
+    Example: tcplab doctor
     """
     with loading():
         from tcplab.course import doctor
 
-    if versions:
-        installed = doctor.version_table()
-        print(installed.for_terminal())
-        return 0 if all(row["compatible"] == "yes" for row in installed.rows) else 1
     abilities = doctor.capabilities()
     lines = [f"{'yes' if one.ok else 'NO':5}{one.name}: {one.finding}" for one in abilities]
     lines += ["", *(f"{one.name}: → {one.advice}" for one in abilities if one.advice)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_format
 import sys
 from collections.abc import Iterator
-from csv import DictWriter
 from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 from tcplab.checks.parameters import Spelled
@@ -23,7 +22,6 @@ def segments(
     *,
     connection: Annotated[int | None, Spelled(int, "N")] = None,
     summary: bool = False,
-    csv: bool = False,
     json: bool = False,
 ) -> int:
     """List the TCP and UDP segments of a capture file (pcap or pcapng), one per line.
@@ -32,13 +30,12 @@ def segments(
         file: the capture to read.
         connection: show only connection N; the first is 0.
         summary: show connections, sizes, share of headers and retransmissions instead.
-        csv: print all columns as CSV with a header line.
         json: print all columns as JSON, one object per segment.
 
     Example: tcplab segments capture.pcapng --summary
     """
-    if csv + json + summary > 1:
-        raise ValueError("--summary, --csv, --json: give one")
+    if json and summary:
+        raise ValueError("--summary, --json: give one")
     with loading():
         from tcplab.segments import from_file
         from tcplab.segments import summary as summary_of
@@ -48,10 +45,6 @@ def segments(
         rows = _only(rows, connection, file)
     if summary:
         print(summary_of(rows))
-    elif csv:
-        writer = DictWriter(sys.stdout, rows.dtype.names or ())
-        writer.writeheader()
-        writer.writerows(_plain(rows))
     elif json:
         print(json_format.dumps(list(_plain(rows)), indent=1))
     else:

@@ -15,7 +15,6 @@ from tcplab.errors import LabError
 from tcplab.experiments.mode import why_no_programs
 from tcplab.lab import Lab, congestion_controls, program_path, why_no_lab
 from tcplab.programs.sources import course_folder
-from tcplab.tables import Table
 
 _MODES: Final = {
     "live": "Live",
@@ -93,7 +92,7 @@ def why_not_live() -> str | None:
         with Lab():
             return None
     except Exception as error:  # any error, such as one of a library that is too old
-        return f"{type(error).__name__}: {error}; to allow it: tcplab doctor --versions"
+        return f"{type(error).__name__}: {error}; to allow it: python -m pip check"
 
 
 def summary() -> list[str]:
@@ -120,32 +119,6 @@ def summary() -> list[str]:
     if not any((parent / "lessons").is_dir() for parent in (folder, *folder.parents)):
         lines.append("To get the lessons and exercises, and open them: tcplab lab")
     return lines
-
-
-def version_table() -> Table:
-    """Return a table with the required and the installed version of each package."""
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    machine.require_modules("packaging")
-    from packaging.requirements import Requirement
-
-    rows = [
-        ("tcplab", "", version("tcplab"), "yes"),
-        ("python", "", platform.python_version(), "yes"),
-        ("linux", ">=5.6", platform.release(), "yes"),
-    ]
-    for text in requires("tcplab") or ():
-        wanted = Requirement(text)
-        extras = ("", "course", "grading")
-        if wanted.marker and not any(wanted.marker.evaluate({"extra": extra}) for extra in extras):
-            continue
-        try:
-            here = version(wanted.name)
-            fits = "yes" if wanted.specifier.contains(here, prereleases=True) else "NO"
-        except PackageNotFoundError:
-            here, fits = "not installed", "NO"
-        rows.append((wanted.name, str(wanted.specifier), here, fits))
-    return Table.of(["package", "required", "installed", "compatible"], rows)
 
 
 def _kernel() -> Capability:

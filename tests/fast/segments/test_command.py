@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 from pathlib import Path
@@ -61,8 +60,6 @@ def test_every_file_of_the_corpus_can_be_printed_in_every_form() -> None:
         assert f"{len(rows)} segments in " in printed(str(path), "--summary")
         listed = json.loads(printed(str(path), "--json"))
         assert [row["packet"] for row in listed] == rows["packet"].tolist()
-        table = list(csv.DictReader(io.StringIO(printed(str(path), "--csv"))))
-        assert table == [{name: str(value) for name, value in row.items()} for row in listed]
 
 
 def test_option_connection_selects_one_of_several(talk: Talk, tmp_path: Path) -> None:
@@ -102,5 +99,5 @@ def test_mistakes_are_named(talk: Talk, tmp_path: Path) -> None:
         printed(path, "--connection", "1")
     with pytest.raises(ValueError, match="--connection -1 is not in"):
         printed(path, "--connection", "-1")
-    with pytest.raises(ValueError, match="--summary, --csv, --json: give one"):
-        printed(path, "--summary", "--csv")
+    with pytest.raises(ValueError, match="--summary, --json: give one"):
+        printed(path, "--summary", "--json")

@@ -59,7 +59,6 @@ def test_the_core_needs_no_extra(core: Path, arguments: list[str], printed: str)
         (["run", "rtt-fairness", "--figure", "one.svg"], "course"),
         (["explain", "--figure", "one.svg", "--", "true"], "course"),
         (["demo"], "course"),
-        (["doctor", "--versions"], "course"),
         (["grade", "small-writes"], "grading"),
         (["study", "small-writes"], "grading"),
         (["progress"], "grading"),
