@@ -146,7 +146,10 @@ def _programs() -> Capability:
 
 def _compiler() -> Capability:
     path = machine.find("cc")
-    advice = "" if path else f"{machine.lacking('cc')}; or without root: make lab CC=zig"
+    # An installed package comes without the Makefile.
+    cloned = (course_folder() / "Makefile").is_file()
+    zig = "make lab CC=zig" if cloned else "pip install ziglang; export CC='python -m ziglang cc'"
+    advice = "" if path else f"{machine.lacking('cc')}; or without root: {zig}"
     return Capability("C compiler", bool(path), path or "none", advice)
 
 

@@ -29,6 +29,16 @@ def test_doctor_says_how_to_get_lessons(tmp_path: Path, monkeypatch: pytest.Monk
     assert "tcplab lab" in doctor.summary()[-1]
 
 
+@pytest.mark.parametrize("way", ["make lab CC=zig", "pip install ziglang"])
+def test_doctor_says_how_to_get_a_compiler_without_root(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(doctor, "course_folder", lambda: ROOT if "make" in way else tmp_path)
+    cli.main(["doctor"])
+    assert f"or without root: {way}" in " ".join(capsys.readouterr().out.split())
+
+
 def test_quickstart_takes_no_directory_that_has_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
