@@ -13,13 +13,16 @@ copyright = "The tcplab authors. Text under CC BY 4.0, code under BSD-3-Clause" 
 release = importlib.metadata.version("tcplab")
 
 extensions = ["myst_nb", "sphinx.ext.extlinks"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "root"]
 root_doc = "index"
 language = "en"
 
 # Warnings are errors (-W): a broken link or a cell that wrote to stderr stops the build.
 nb_execution_mode = "off"  # tools/make-book has run them
 nb_output_stderr = "warn"
+# tools/book_guesses.py folds what answers a question.
+nb_code_prompt_show = "Show what was measured"
+nb_code_prompt_hide = "Hide it"
 # A page shows what a panel shows before it is touched; a live one would load foreign scripts.
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}
 nb_mime_priority_overrides = [
@@ -37,7 +40,9 @@ html_copy_source = False
 html_show_sphinx = False
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-html_js_files = ["book.js"]
+html_js_files = ["book.js", "guesses.js", "search.js"]
+html_extra_path = ["root"]  # files that must be in the book's own folder
+html_favicon = "_static/favicon.svg"
 html_theme_options = {
     "light_css_variables": {"font-stack": "system-ui, sans-serif"},
 }

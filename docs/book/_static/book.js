@@ -5,6 +5,7 @@ addEventListener("load", () => {
   for (const one of document.querySelectorAll("[role=heading]:not([aria-level])")) one.ariaLevel = 2;
   for (const one of document.querySelectorAll("th:empty, th:has(> p:only-child:empty)"))
     one.replaceWith(document.createElement("td"));
+  for (const one of document.querySelectorAll("details.hide summary")) one.removeAttribute("aria-label"); // its text is enough
   document.querySelector(".sidebar-drawer").ariaLabel = "All pages";
   document.querySelector(".toc-drawer").ariaLabel = "This page";
 });

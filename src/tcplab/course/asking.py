@@ -48,11 +48,14 @@ class Question:
             return f"You were right, if your reason was this. {self.right}"
         return next((text for limit, text in self.wrong if guess <= limit), "")
 
+    def close_range(self, measured: float) -> tuple[float, float]:
+        """Return the range of right guesses: the choice, or all within a factor of 1.25."""
+        return (measured, measured) if self.choices else (measured / 1.25, 1.25 * measured)
+
     def is_close(self, guess: float | None, measured: float) -> bool:
-        """Return whether a guess is the right choice, or within a factor of 1.25."""
-        if guess is None or self.choices or 0 in (guess, measured):
-            return guess == measured
-        return max(guess, measured) / min(guess, measured) <= 1.25
+        """Return whether a guess is right."""
+        lowest, highest = self.close_range(measured)
+        return guess is not None and lowest <= guess <= highest
 
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError unless the value can be an answer."""
