@@ -21,7 +21,6 @@ def segments(
     file: Annotated[str, Spelled(str, "FILE")],
     *,
     connection: Annotated[int | None, Spelled(int, "N")] = None,
-    summary: bool = False,
     json: bool = False,
 ) -> int:
     """List the TCP and UDP segments of a capture file (pcap or pcapng), one per line.
@@ -29,23 +28,17 @@ def segments(
     Args:
         file: the capture to read.
         connection: show only connection N; the first is 0.
-        summary: show connections, sizes, share of headers and retransmissions instead.
         json: print all columns as JSON, one object per segment.
 
-    Example: tcplab segments capture.pcapng --summary
+    Example: tcplab segments capture.pcapng --connection 0
     """
-    if json and summary:
-        raise ValueError("--summary, --json: give one")
     with loading():
         from tcplab.segments import from_file
-        from tcplab.segments import summary as summary_of
 
     rows = from_file(file)
     if connection is not None:
         rows = _only(rows, connection, file)
-    if summary:
-        print(summary_of(rows))
-    elif json:
+    if json:
         print(json_format.dumps(list(_plain(rows)), indent=1))
     else:
         _write_lines(rows, sys.stdout)

@@ -48,9 +48,7 @@ row. Nor do packets that are neither TCP nor UDP, fragments other than the first
 headers were cut off by the snaplen. The array's `left_out` counts each kind.
 
 The columns agree with the Wireshark fields of the same meaning, except for the two that are
-judgements (is_retransmission, is_out_of_order). In Wireshark, a segment is out of order if it
-arrives less than a round-trip time after the newest data, even if the same bytes passed before.
-tests/support/wireshark.py lists the reasons for differences.
+judgements (is_retransmission, is_out_of_order).
 
 Sources: RFC 9293 (TCP), RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 768 (UDP),
 RFC 791, RFC 8200, RFC 2675 (IP), IEEE 802.1Q.
@@ -60,15 +58,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tcplab.segments.connections import Connections
-from tcplab.segments.headers import LeftOut, decode
+from tcplab.segments.headers import Decoded, LeftOut, decode
 from tcplab.segments.pcap import PacketTable, read_packets, warn_of_gaps
-from tcplab.segments.plain import decode_plain
-from tcplab.segments.summary import summary
+from tcplab.segments.plain import decode_plain, ends_in
 from tcplab.segments.table import (
     ACK,
     DTYPE,
@@ -80,6 +77,7 @@ from tcplab.segments.table import (
     SYN,
     TCP,
     UDP,
+    Array,
     Connection,
     SegmentArray,
     flag_names,
@@ -103,7 +101,6 @@ __all__ = [
     "flag_names",
     "from_file",
     "from_packets",
-    "summary",
 ]
 
 
@@ -112,7 +109,6 @@ def __dir__() -> list[str]:
 
 
 _BATCH: Final = 16_384  # packets that are decoded together, to limit the memory that these need
-_IPV4_ADDRESSES: Final = 26  # their offset in an Ethernet frame
 
 
 def from_file(path: str | os.PathLike[str]) -> SegmentArray:
@@ -128,46 +124,8 @@ def from_packets(packets: PacketTable) -> SegmentArray:
     batches = [np.zeros(0, DTYPE)]
     connections = Connections()
     left_out: Counter[str] = Counter()
-    link_types = packets.link_types().tolist()
-    wire_bytes = packets.original_bytes.tolist()
     for start in range(0, len(packets), _BATCH):
-        stop = min(start + _BATCH, len(packets))
-        plain, batch = decode_plain(packets, start, stop)
-        is_row = plain.copy()
-        names = ("src_port", "dst_port", "seq", "ack", "flags")
-        numbers = zip(plain.tolist(), *(batch[name].tolist() for name in names), strict=True)
-        found: list[dict[str, Any]] = []
-        ways = []
-        for packet, (is_plain, source_port, target_port, seq, ack, flags) in enumerate(
-            numbers, start
-        ):
-            columns: dict[str, Any]
-            if is_plain:
-                at = int(packets.offset[packet]) + _IPV4_ADDRESSES
-                addresses = packets.data[at : at + 8]
-                source, target = (addresses[:4], source_port), (addresses[4:], target_port)
-                columns = {"protocol": TCP, "seq": seq, "ack": ack, "flags": flags}
-            else:
-                try:
-                    source, target, columns = decode(
-                        packets.bytes_of(packet), wire_bytes[packet], link_types[packet]
-                    )
-                except LeftOut as kind:
-                    left_out[str(kind)] += 1
-                    continue
-                columns["packet"] = packet
-                found.append(columns)
-            connections.enter(source, target, columns)
-            ways.append((columns["connection"], columns["direction"]))
-        places = [columns["packet"] - start for columns in found]
-        is_row[places] = True
-        batch[places] = 0
-        for name in set().union(*found):
-            batch[name][places] = [columns.get(name, 0) for columns in found]
-        kept = batch[is_row]
-        if ways:
-            kept["connection"], kept["direction"] = np.array(ways).T
-        batches.append(kept)
+        batches.append(_batch(packets, start, connections, left_out))
     rows = np.concatenate(batches).view(SegmentArray)
     rows.connections = connections.all()
     rows.left_out = dict(left_out.most_common())
@@ -178,3 +136,44 @@ def from_packets(packets: PacketTable) -> SegmentArray:
         rows["direction"] ^= np.array(connections.server_first())[rows["connection"]]
         analyse(rows)
     return rows
+
+
+def _batch(
+    packets: PacketTable, start: int, connections: Connections, left_out: Counter[str]
+) -> Array:
+    """Return the rows of a batch of packets, with their connections and directions."""
+    stop = min(start + _BATCH, len(packets))
+    is_row, batch, addresses = decode_plain(packets, start, stop)
+    link_types = packets.link_types()
+    plain = np.flatnonzero(is_row)
+    decoded: dict[int, Decoded] = {}
+    for place in np.flatnonzero(~is_row).tolist():
+        packet = start + place
+        wire_bytes, link_type = int(packets.original_bytes[packet]), int(link_types[packet])
+        try:
+            decoded[place] = decode(packets.bytes_of(packet), wire_bytes, link_type)
+        except LeftOut as kind:
+            left_out[str(kind)] += 1
+    found, first, way = np.unique(addresses[plain], return_index=True, return_inverse=True)
+    ends = list(map(ends_in, found.tolist()))
+    # A packet continues the connection of the previous packet between its ends unless there was a
+    # SYN. So without a SYN in the batch, the first and the last packet of each way are enough.
+    opened = {frozenset(ends[i]) for i in way[batch["flags"][plain] & SYN != 0].tolist()}
+    opened |= {frozenset(one[:2]) for one in decoded.values() if one[2].get("flags", 0) & SYN}
+    entered = np.array([frozenset(pair) in opened for pair in ends], np.bool_)[way]
+    entered[first] = True
+    entered[len(way) - 1 - np.unique(way[::-1], return_index=True)[1]] = True
+    for place, i in zip(plain[entered].tolist(), way[entered].tolist(), strict=True):
+        columns = {name: int(batch[name][place]) for name in ("protocol", "seq", "ack", "flags")}
+        decoded[place] = (*ends[i], columns)
+    for place in sorted(decoded):
+        connections.enter(*decoded[place])
+        if not is_row[place]:
+            batch[place] = 0
+            decoded[place][2]["packet"] = start + place
+        for name, value in decoded[place][2].items():
+            batch[name][place] = value
+    for name in "connection", "direction":
+        batch[name][plain[~entered]] = batch[name][plain[first]][way[~entered]]
+    is_row[[*decoded]] = True
+    return batch[is_row]

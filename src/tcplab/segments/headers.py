@@ -7,10 +7,12 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tcplab.segments import left_out, pcap
-from tcplab.segments.table import ACK, FIN, RST, SYN, TCP, UDP
+from tcplab.segments.table import TCP, UDP
 
 #: Address and port of one end of a connection.
 End = tuple[bytes, int]
+#: The two ends of a packet, the sender first, and the columns of its row.
+Decoded = tuple[End, End, dict[str, Any]]
 
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _VLAN_TAGS: Final = (0x8100, 0x88A8, 0x9100)
@@ -27,7 +29,7 @@ class LeftOut(Exception):  # noqa: N818  (it ends the decoding of one packet)
     """A packet that produces no row. The message names its kind."""
 
 
-def decode(frame: bytes, wire_bytes: int, link_type: int) -> tuple[End, End, dict[str, Any]]:
+def decode(frame: bytes, wire_bytes: int, link_type: int) -> Decoded:
     """Return the two ends of a TCP or UDP packet and the columns of its row, or raise LeftOut.
 
     `frame` may end early. `wire_bytes` is the length of the packet on the link.
@@ -37,7 +39,7 @@ def decode(frame: bytes, wire_bytes: int, link_type: int) -> tuple[End, End, dic
         read_ip = _ipv4 if version == _IPV4 else _ipv6
         protocol, addresses, ip_id, at, end = read_ip(frame, at, wire_bytes)
         if protocol not in (TCP, UDP):
-            raise LeftOut(left_out.ip_protocol(protocol))
+            raise LeftOut(left_out.kind("IP protocol", protocol))
         if protocol == UDP and (inner := _tunnelled(frame, at)):
             with suppress(LeftOut):  # otherwise it is a UDP packet like any other
                 return decode(frame[inner:], wire_bytes - inner, pcap.ETHERNET)
@@ -71,9 +73,9 @@ def _network(frame: bytes, link_type: int) -> tuple[int, int]:
             (ethertype,) = struct.unpack_from(">H", frame, at + 2)
             at += 4
     else:
-        raise LeftOut(left_out.link_type(link_type))
+        raise LeftOut(left_out.kind("link type", link_type))
     if ethertype not in (_IPV4, _IPV6):
-        raise LeftOut(left_out.ethertype(ethertype))
+        raise LeftOut(left_out.kind("EtherType", ethertype))
     return ethertype, at
 
 
@@ -116,7 +118,7 @@ def _udp(frame: bytes, at: int, end: int) -> dict[str, Any]:
     if length < 8:
         raise LeftOut(left_out.CUT)
     # The length in a first fragment covers the whole datagram.
-    return {"payload_bytes": length - 8, "gso_count": int(length == 8)} | _NO_OPTIONS
+    return {"payload_bytes": length - 8} | _NO_OPTIONS
 
 
 def _tcp(frame: bytes, at: int, end: int) -> dict[str, Any]:
@@ -125,18 +127,8 @@ def _tcp(frame: bytes, at: int, end: int) -> dict[str, Any]:
     payload = end - at - header
     if header < 20 or payload < 0:
         raise LeftOut(left_out.CUT)
-    flags &= 0x1FF
-    quiet = not flags & (SYN | FIN | RST)
-    return {
-        "payload_bytes": payload,
-        "flags": flags,
-        "seq": seq,
-        "ack": ack,
-        "window": window,
-        "is_pure_ack": quiet and bool(flags & ACK) and not payload,
-        "is_zero_window": quiet and not window,
-        "gso_count": int(not payload),
-    } | _tcp_options(frame[at + 20 : at + header])
+    columns = {"payload_bytes": payload, "flags": flags & 0x1FF, "seq": seq, "ack": ack}
+    return columns | {"window": window} | _tcp_options(frame[at + 20 : at + header])
 
 
 _NO_OPTIONS: Final = {"wscale": -1, "window_shift": -1}

@@ -12,49 +12,25 @@ from typing import Final
 CUT: Final = "packets with too little of a header"
 LATER_FRAGMENTS: Final = "later fragments of IP packets"
 
-_LINK_TYPES: Final = {9: "PPP", 51: "PPPoE", 105: "IEEE 802.11", 127: "IEEE 802.11 with radiotap"}
-_ETHERTYPES: Final = {
-    0: "neither IPv4 nor IPv6",
-    0x0806: "ARP",
-    0x8847: "MPLS",
-    0x8864: "PPPoE",
-    0x88CC: "LLDP",
-}
-_IP_PROTOCOLS: Final = {
-    1: "ICMP",
-    2: "IGMP",
-    4: "IPv4 in IP",
-    41: "IPv6 in IP",
-    47: "GRE",
-    50: "ESP",
-    58: "ICMPv6",
-    132: "SCTP",
+_IP: Final = {1: "ICMP", 4: "IPv4 in IP", 41: "IPv6 in IP", 47: "GRE", 50: "ESP", 58: "ICMPv6"}
+_NAMES: Final = {
+    "link type": {51: "PPPoE", 105: "IEEE 802.11", 127: "IEEE 802.11 with radiotap"},
+    "EtherType": {0: "neither IPv4 nor IPv6", 0x0806: "ARP", 0x8847: "MPLS", 0x8864: "PPPoE"},
+    "IP protocol": _IP,
 }
 
-#: Kinds that may hide TCP segments. opaque() adds the link types that have no name above.
-_OPAQUE: Final = {
-    *(CUT, LATER_FRAGMENTS, "MPLS", "PPPoE", "IPv4 in IP", "IPv6 in IP", "GRE", "ESP"),
-    *_LINK_TYPES.values(),
-}
+#: Kinds that may hide TCP segments. opaque() adds the link types.
+_OPAQUE: Final = (CUT, LATER_FRAGMENTS, "MPLS", "PPPoE", "IPv4 in IP", "IPv6 in IP", "GRE", "ESP")
 
 #: An EtherType field with a value up to this limit holds a length, and LLC follows (IEEE 802.3).
 _LONGEST_LENGTH: Final = 1500
 
 
-def link_type(number: int) -> str:
-    """Return the name of a link type, such as "IEEE 802.11" for 105."""
-    return _LINK_TYPES.get(number, f"link type {number}")
-
-
-def ethertype(number: int) -> str:
-    """Return the name of an EtherType ("ARP" for 0x0806). 0 means neither IPv4 nor IPv6."""
-    usual = "LLC" if number <= _LONGEST_LENGTH else f"EtherType 0x{number:04x}"
-    return _ETHERTYPES.get(number, usual)
-
-
-def ip_protocol(number: int) -> str:
-    """Return the name of a protocol over IP, such as "ICMP" for 1."""
-    return _IP_PROTOCOLS.get(number, f"IP protocol {number}")
+def kind(field: str, number: int) -> str:
+    """Return the name of a link type, EtherType or IP protocol, such as "ARP" for 0x0806."""
+    if field == "EtherType" and 0 < number <= _LONGEST_LENGTH:
+        return "LLC"
+    return _NAMES[field].get(number, f"{field} {number}")
 
 
 def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
@@ -62,7 +38,7 @@ def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
     return {
         what: count
         for what, count in left_out.items()
-        if what in _OPAQUE or what.startswith("link type")
+        if what in _OPAQUE or what.startswith(("link type", "IEEE 802.11"))
     }
 
 

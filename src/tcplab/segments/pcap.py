@@ -44,38 +44,27 @@ class CaptureTruncatedWarning(UserWarning):
 class Interface:
     """An interface at which packets were recorded, as described in the file."""
 
-    #: The name in the file, or "" if the file has none; pcap files never have one.
-    name: str
+    name: str  #: The name in the file, or "" if the file has none; pcap files never have one
     #: The link type, which defines a packet's first header: 1 for Ethernet, 101 for raw IP, 113 or
-    #: 276 for Linux cooked, 0 for loopback.
+    #: 276 for Linux cooked, 0 for loopback
     link_type: int
-    #: Packets that the interface passed to the recorder, or None if the file has no count.
-    received: int | None = None
-    #: Packets that the interface or the system dropped, or None if the file has no count.
-    drops: int | None = None
+    received: int | None = None  #: Packets passed to the recorder, or None if not counted
+    drops: int | None = None  #: Packets that it or the system dropped, or None if not counted
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PacketTable:
     """The packets of a capture file as arrays, one element per packet in the file's order."""
 
-    #: All bytes of the file.
-    data: bytes
-    #: Offset in data of the packet's first byte, int64.
-    offset: Int64Array
-    #: Number of captured bytes, uint32. All of these bytes are within data.
-    captured_bytes: UInt32Array
-    #: The packet's length on the link, uint32.
-    original_bytes: UInt32Array
-    #: Time since 1970-01-01 UTC, int64; 0 if the file has no time.
-    time_ns: Int64Array
-    #: Index into interfaces, uint32.
-    interface: UInt32Array
-    #: 1 if the packet left through the interface, 0 if it came in, -1 if unknown; int8.
-    outbound: npt.NDArray[np.int8]
+    data: bytes  #: All bytes of the file
+    offset: Int64Array  #: Offset in data of the packet's first byte
+    captured_bytes: UInt32Array  #: Number of captured bytes, all of them within data
+    original_bytes: UInt32Array  #: The packet's length on the link
+    time_ns: Int64Array  #: Time since 1970-01-01 UTC; 0 if the file has no time
+    interface: UInt32Array  #: Index into interfaces
+    outbound: npt.NDArray[np.int8]  #: 1 if the packet left the interface, 0 if it came in, else -1
     interfaces: tuple[Interface, ...]
-    #: Why and where reading stopped before the end of the file, or None if it did not.
-    truncated: str | None
+    truncated: str | None  #: Why and where reading stopped before the end of the file, or None
 
     def __len__(self) -> int:
         return len(self.offset)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +13,11 @@ from tcplab.segments.table import ACK, FIN, RST, SYN, TCP, Array, Int64Array, Se
 def analyse(rows: SegmentArray) -> None:
     """Fill the columns that depend on other segments of the same TCP connection."""
     plain = np.asarray(rows)
+    flags, is_empty = plain["flags"], plain["payload_bytes"] == 0
+    quiet = (plain["protocol"] == TCP) & (flags & (SYN | FIN | RST) == 0)
+    plain["is_pure_ack"] = quiet & is_empty & (flags & ACK != 0)
+    plain["is_zero_window"] = quiet & (plain["window"] == 0)
+    plain["gso_count"] = is_empty
     order = np.argsort(plain["connection"], kind="stable")
     starts = np.flatnonzero(np.diff(plain["connection"][order])) + 1
     for places in np.split(order, starts):
@@ -100,58 +104,55 @@ def mark_retransmissions(one: Array) -> None:
     segment below the highest number seen is judged by the segments captured before it, in the same
     direction at the same interface.
     """
+    flags, seq = one["flags"], one["seq"]
+    size = one["payload_bytes"].astype(np.int64)
+    ends = seq + size + (flags & SYN != 0) + (flags & FIN != 0)
+    # A RST without data has no place in the stream, nor has a SYN that is not at its beginning.
+    outside = ((flags & RST != 0) & (size == 0)) | ((flags & SYN != 0) & (seq != 0))
+    needless = _needless(one) & ~outside
+    ways = one["direction"].astype(np.int64) << 16 | one["interface"]
+    stamps = np.where(one["has_timestamps"], one["ts_val"].astype(np.int64), -1)
     patience_ns = _reordering_ns(one)
-    histories: dict[tuple[int, int], _History] = {}
-    latest: dict[int, dict[str, Any]] = {}  # the last row with an ACK of each direction
-    resent: list[int] = []
-    overtaken: list[int] = []
-    names = (
-        *("direction", "interface", "flags", "seq", "ack", "payload_bytes"),
-        *("time_ns", "has_timestamps", "ts_val", "ts_ecr"),
-    )
-    columns = (one[name].tolist() for name in names)
-    for place, values in enumerate(zip(*columns, strict=True)):
-        row = dict(zip(names, values, strict=True))
-        flags, seq, size = row["flags"], row["seq"], row["payload_bytes"]
-        answer = latest.get(1 - row["direction"])
-        if flags & ACK:
-            latest[row["direction"]] = row
-        # A RST without data has no place in the stream, nor has a SYN that is not at its beginning.
-        if (flags & RST and not size) or (flags & SYN and seq):
-            continue
-        end = seq + size + bool(flags & SYN) + bool(flags & FIN)
-        way = row["direction"], row["interface"]
-        if (history := histories.get(way)) is None:
-            history = histories[way] = _History(seq, patience_ns)
-        when = (row["time_ns"], row["ts_val"] if row["has_timestamps"] else None)
-        needless = answer is not None and _is_needless(row, answer)
-        if seq < history.top and seq < end:
-            again = history.is_retransmission(seq, min(end, history.top), when)
-            (resent if again or needless else overtaken).append(place)
-        elif needless:
-            resent.append(place)
-        if seq > history.top and not flags & RST:
-            history.gaps.append((history.top, seq, when))
-        history.top = max(history.top, end)
-    one["is_retransmission"][resent] = True
-    one["is_out_of_order"][overtaken] = True
+    one["is_retransmission"] = needless
+    for way in np.unique(ways):
+        places = np.flatnonzero((ways == way) & ~outside)
+        tops = np.maximum.accumulate(np.concatenate((seq[places[:1]], ends[places])))[:-1]
+        # Data sent before the capture began is a gap of unknown age.
+        gaps: list[_Gap] = [(-(1 << 62), int(seq[places[0]]), None)] if len(places) else []
+        odd = (seq[places] != tops) & ((seq[places] > tops) | (seq[places] < ends[places]))
+        for place, top in zip(places[odd].tolist(), tops[odd].tolist(), strict=True):
+            start, end = int(seq[place]), int(ends[place])
+            when = int(one["time_ns"][place]), int(stamps[place])
+            if start < top:
+                again = _was_sent(gaps, start, min(end, top), when, patience_ns)
+                name = "is_retransmission" if again or needless[place] else "is_out_of_order"
+                one[name][place] = True
+            elif not flags[place] & RST:
+                gaps.append((top, start, when))
 
 
-def _is_needless(row: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
-    """Return whether a segment has data that the other end had already acknowledged.
+def _needless(one: Array) -> Array:
+    """Return which segments have data that the other end had already acknowledged.
 
     An ACK that may answer the segment itself does not count. A recorder of two interfaces may
     capture the ACK first, so the order in the file proves nothing. An echoed timestamp proves the
     order, because it is from the sender's clock. Otherwise, the ACK must be _RECORDING_ORDER_NS
     older.
     """
-    size = row["payload_bytes"]
-    if not size or row["seq"] + size > answer["ack"]:
-        return False
-    if row["has_timestamps"] and answer["has_timestamps"]:
-        later = (row["ts_val"] - answer["ts_ecr"]) % 2**32
-        return bool(0 < later < 1 << 31)
-    return bool(row["time_ns"] - answer["time_ns"] >= _RECORDING_ORDER_NS)
+    result = np.zeros(len(one), np.bool_)
+    ends = one["seq"] + one["payload_bytes"]
+    for side in 0, 1:
+        is_ack = (one["direction"] != side) & (one["flags"] & ACK != 0)
+        latest = np.maximum.accumulate(np.where(is_ack, np.arange(len(one)), -1))
+        mine = np.flatnonzero((one["direction"] == side) & (one["payload_bytes"] > 0))
+        mine = mine[latest[mine] >= 0]
+        mine = mine[ends[mine] <= one["ack"][latest[mine]]]
+        sent, answer = one[mine], one[latest[mine]]
+        later = (sent["ts_val"] - answer["ts_ecr"]).astype(np.int32) > 0
+        older = sent["time_ns"] - answer["time_ns"] >= _RECORDING_ORDER_NS
+        has_stamps = sent["has_timestamps"] & answer["has_timestamps"]
+        result[mine] = np.where(has_stamps, later, older)
+    return result
 
 
 #: Packets that a recorder captures at two interfaces may be out of order by this much.
@@ -161,44 +162,33 @@ _RECORDING_ORDER_NS: Final = 1_000_000
 #: same value.
 _REORDERING_NS: Final = 3_000_000
 
-_When = tuple[int, "int | None"]  # time_ns and TSval
+_When = tuple[int, int]  # time_ns, and TSval or -1
+#: Sequence numbers that have not passed yet, and the time of the segment that showed the gap.
+_Gap = tuple[int, int, "_When | None"]
 
 
-class _History:
-    """The sequence numbers that have passed in a stream, stored as the gaps between them."""
-
-    def __init__(self, first: int, reordering_ns: int) -> None:
-        self.top = first  #: The highest number so far
-        # Data sent before the capture began is a gap of unknown age.
-        self.gaps: list[tuple[int, int, _When | None]] = [(-(1 << 62), first, None)]
-        self.reordering_ns = reordering_ns
-
-    def is_retransmission(self, start: int, stop: int, when: _When) -> bool:
-        """Return whether a segment below the highest number was resent, and fill its gap."""
-        at = bisect.bisect_right(self.gaps, start, key=lambda gap: gap[0]) - 1
-        _low, high, opened = self.gaps[at] if at >= 0 else (0, 0, None)
-        self._fill(max(at, 0), start, stop)
-        if at < 0 or stop > high:
-            return True  # part of it passed before
-        if opened is None:
-            return False
-        (opened_ns, opened_stamp), (time_ns, stamp) = opened, when
-        if stamp is not None and opened_stamp is not None and stamp != opened_stamp:
-            # TSval is the sender's clock, so it shows whether the segment was sent before or after
-            # the one that opened the gap.
-            return (stamp - opened_stamp) % 2**32 < 1 << 31
-        return time_ns - opened_ns >= self.reordering_ns
-
-    def _fill(self, at: int, start: int, stop: int) -> None:
-        """Remove the range `start` to `stop` from the gaps. It touches no gap before index `at`."""
-        last = at
-        rest: list[tuple[int, int, _When | None]] = []
-        while last < len(self.gaps) and self.gaps[last][0] < stop:
-            low, high, when = self.gaps[last]
-            pieces = ((low, min(high, start), when), (max(low, stop), high, when))
-            rest += [piece for piece in pieces if piece[0] < piece[1]]
-            last += 1
-        self.gaps[at:last] = rest
+def _was_sent(gaps: list[_Gap], start: int, stop: int, when: _When, patience_ns: int) -> bool:
+    """Return whether a segment below the highest number was resent, and fill its gap."""
+    at = bisect.bisect_right(gaps, start, key=lambda gap: gap[0]) - 1
+    _low, high, opened = gaps[at] if at >= 0 else (0, 0, None)
+    first = last = max(at, 0)
+    rest: list[_Gap] = []
+    while last < len(gaps) and gaps[last][0] < stop:
+        low, end, since = gaps[last]
+        pieces = ((low, min(end, start), since), (max(low, stop), end, since))
+        rest += [piece for piece in pieces if piece[0] < piece[1]]
+        last += 1
+    gaps[first:last] = rest
+    if at < 0 or stop > high:
+        return True  # part of it passed before
+    if opened is None:
+        return False
+    (opened_ns, opened_stamp), (time_ns, stamp) = opened, when
+    if -1 not in (stamp, opened_stamp) and stamp != opened_stamp:
+        # TSval is the sender's clock, so it shows whether the segment was sent before or after
+        # the one that opened the gap.
+        return (stamp - opened_stamp) % 2**32 < 1 << 31
+    return time_ns - opened_ns >= patience_ns
 
 
 def _reordering_ns(one: Array) -> int:

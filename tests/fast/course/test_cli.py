@@ -62,7 +62,6 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
         (["explain", "x.pcap", "--json", "--log", "x"], 2, "--json: only --peer-capture"),
         (["explain"], 2, "no command: tcplab explain [OPTION]... -- COMMAND"),
         (["explain", __file__], 1, "test_cli.py: not a capture"),
-        (["segments", "x", "--json", "--summary"], 2, "tcplab: --summary, --json: give one"),
         (["segments", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
         (["run", "small-write"], 2, "'small-write' is not known; did you mean small-writes? Use"),
         (["run", "small-writes", "--mesages=3"], 2, "did you mean --messages? Use one of -h, "),

@@ -57,7 +57,6 @@ def test_every_file_of_the_corpus_can_be_printed_in_every_form() -> None:
         text = printed(str(path))
         lines = 1 + len(rows) + len(set(rows["connection"].tolist())) + bool(rows.left_out)
         assert text.count("\n") == lines
-        assert f"{len(rows)} segments in " in printed(str(path), "--summary")
         listed = json.loads(printed(str(path), "--json"))
         assert [row["packet"] for row in listed] == rows["packet"].tolist()
 
@@ -73,8 +72,6 @@ def test_option_connection_selects_one_of_several(talk: Talk, tmp_path: Path) ->
         text = printed(str(path), "--connection", str(number))
         assert len(text.splitlines()) == 2 + many
         assert len(json.loads(printed(str(path), "--json", "--connection", str(number)))) == many
-        total = printed(str(path), "--summary", "--connection", str(number))
-        assert total.startswith(f"{many} segments")
 
 
 def test_udp_has_no_sequence_numbers(tmp_path: Path) -> None:
@@ -90,7 +87,6 @@ def test_an_empty_capture_has_only_headings(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(forge.pcapng([]))
     assert len(printed(str(path)).splitlines()) == 1
-    assert printed(str(path), "--summary").startswith("0 segments in 0.000000 s")
 
 
 def test_mistakes_are_named(talk: Talk, tmp_path: Path) -> None:
@@ -99,5 +95,3 @@ def test_mistakes_are_named(talk: Talk, tmp_path: Path) -> None:
         printed(path, "--connection", "1")
     with pytest.raises(ValueError, match="--connection -1 is not in"):
         printed(path, "--connection", "-1")
-    with pytest.raises(ValueError, match="--summary, --json: give one"):
-        printed(path, "--summary", "--json")

@@ -51,9 +51,9 @@ def test_a_truncated_capture_is_read_with_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "output"),
-    [  # --summary makes the output short
+    [
         ("", "| head -n 1"),
-        ("--summary", "> /dev/full"),
+        ("--connection 0", "> /dev/full"),
     ],
 )
 def test_full_output_is_one_line_of_error(option: str, output: str, tmp_path: Path) -> None:

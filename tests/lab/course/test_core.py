@@ -40,7 +40,7 @@ def tcplab(core: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (["run", "routes"], "the other host"),
         (["run", "capture-loss"], "not measured now: scapy is not installed: pip install"),
-        (["segments", str(DATA / "tcpdump.pcap"), "--summary"], "103 segments"),
+        (["segments", str(DATA / "tcpdump.pcap")], "connection 4: "),
         (["explain", str(DATA / "tcpdump-stall.pcap")], "Verdict"),
         (["explain", "--server", "python3 -m http.server 8000", "--", "true"], "Verdict"),
         (["doctor"], "lesson"),
