@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -30,6 +31,9 @@ AGAIN: Final = "again"
 #: Environment variable for runs without a learner (the book, papermill, tests). If it is "skip",
 #: unanswered questions count as skipped.
 NOBODY_ANSWERS: Final = "TCPLAB_PREDICT"
+#: An error cancels the cells that the front end has sent so far. After this time in seconds, "Run
+#: All" has sent all of them, so that none runs before its question is answered.
+_ALL_SENT_S: Final = 1.0
 #: How many places earlier the lessons are from which `recall` asks.
 _PLACES_BEFORE: Final = (2, 6)
 
@@ -90,6 +94,7 @@ class Predictions:
 
             fields = show_fields(missing, lambda *answer: self._store([answer], key), answered)
             display(fields)  # type: ignore[no-untyped-call]
+            time.sleep(_ALL_SENT_S)
             raise UnansweredError("Guess first, or skip. Then go on with the next cell.")
         if asks:
             for name, question in missing.items():

@@ -141,6 +141,7 @@ def test_missing_answers_are_asked_for_by_fields_that_wait_for_nobody(
     monkeypatch.setattr("tcplab.course.predictions.frontend_is_interactive", lambda: True)
     monkeypatch.setenv("JPY_SESSION_NAME", "lesson.ipynb")
     monkeypatch.setattr("IPython.display.display", shown.append)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
     predictions = Predictions("pipes", tmp_path / "p.json")
     with pytest.raises(UnansweredError, match="Then go on with the next cell"):
         predictions.recall()
