@@ -350,7 +350,10 @@ class Scenarios(Result[Scenario]):
         ]
 
 
-@experiment("cork-scenarios", figure=lambda figures, result: figures.cork_scenarios(result))
+@experiment(
+    "cork-scenarios",
+    figure=lambda figures, result: figures.timeline(result.variants[0].timeline()),
+)
 def measure_scenarios(
     scripts: Sequence[str] = DEFAULT_SCRIPTS, rtt_ms: Annotated[RttMs, Between(5, 100, "ms")] = 20
 ) -> Scenarios:

@@ -13,8 +13,7 @@ takes the page's font and theme (see page.py). A result without data to draw rai
 """
 
 from tcplab.figures.bottleneck import bottleneck
-from tcplab.figures.cork import cork_scenarios
-from tcplab.figures.curves import in_flight, time_sequence
+from tcplab.figures.curves import in_flight
 from tcplab.figures.diagnosis import cause, symptom
 from tcplab.figures.generic import draw, draw_bars, draw_curves
 from tcplab.figures.picture import Picture
@@ -30,14 +29,12 @@ __all__ = [
     "cause",
     "choose_message",
     "copy_path",
-    "cork_scenarios",
     "draw",
     "draw_bars",
     "draw_curves",
     "handshake",
     "in_flight",
     "symptom",
-    "time_sequence",
     "timeline",
 ]
 

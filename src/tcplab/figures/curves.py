@@ -1,9 +1,9 @@
-"""Draw curves over time, of sequence numbers (as tcptrace does) and of data in flight."""
+"""Draw the data in flight over time, with the windows that limit it."""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,13 +12,12 @@ from tcplab.figures.generic import named_once
 from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
-from tcplab.tables import Column, Table, count, ms, rate
+from tcplab.tables import Column, Table, ms
 from tcplab.timeline import Ack, Timeline
 from tcplab.timeline.timeline import HELD_BY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 #: The shortest wait that is shaded, as a share of the axis. A shorter one would be invisible.
@@ -31,43 +30,6 @@ _DENSE: Final = 3000
 
 
 @drawn
-def time_sequence(timeline: Timeline) -> Picture:
-    """Draw bytes over time, with a stroke per segment between the ACK line and the window line.
-
-    Wireshark calls this graph "Time Sequence (tcptrace)". The slope is the rate, the height between
-    the ACK line and the strokes is the data in flight, and the window line is the limit that the
-    peer advertises.
-    """
-    curves = _Curves(timeline)
-    figure, axes = curves.start("offset in the stream")
-    _shade(axes, curves)
-    for again, colour, width in ((False, style.BLUE, 2.0), (True, style.VERMILION, 3.5)):
-        sent = [
-            segment
-            for segment in timeline.segments
-            if (segment.reason is Reason.RETRANSMISSION) is again
-        ]
-        if not sent:
-            continue
-        times = [curves.ms(segment.time_ns) for segment in sent]
-        begins, ends = [segment.offset for segment in sent], [segment.end for segment in sent]
-        look: dict[str, Any] = {"lw": width, "label": "retransmissions" if again else "segments"}
-        axes.vlines(times, begins, ends, color=colour, zorder=4, **look)
-        if again:
-            middles = [(segment.offset + segment.end) / 2 for segment in sent]
-            axes.plot(times, middles, "D", ms=5, color=colour, zorder=5)
-    steps(axes, curves.acknowledged(), color=style.GREEN, ls="--", label="acknowledged")
-    highest = max(segment.end for segment in timeline.segments)
-    room = (_HEADROOM - 1) * highest
-    above = "above the picture: its end is at"
-    _windows(axes, curves.window_ends(), highest + room, "end of the peer's window", above)
-    axes.set_ylim(-0.4 * room, highest + room)
-    _bytes_axis(axes)
-    canvas.legend(figure)
-    return Picture(figure, _rate_finding(curves), curves.table(), _amount(curves))
-
-
-@drawn
 def in_flight(timeline: Timeline, *, bdp_bytes: float | None = None) -> Picture:
     """Draw the unacknowledged data, and the windows that limit it.
 
@@ -77,7 +39,9 @@ def in_flight(timeline: Timeline, *, bdp_bytes: float | None = None) -> Picture:
     """
     curves = _Curves(timeline)
     flying, windows, cwnd = curves.in_flight(), curves.windows(), curves.congestion_windows()
-    figure, axes = curves.start("bytes in flight")
+    figure, axes = canvas.new_axes(grid="both")
+    axes.set_xlim(-0.008 * curves.length_ms, 1.02 * curves.length_ms)
+    axes.set(xlabel="time (ms)", ylabel="bytes in flight")
     _shade(axes, curves)
     steps(axes, flying, color=style.BLUE, ls="-", label="in flight")
     highest = most = max(value for _time, value in flying)
@@ -91,10 +55,17 @@ def in_flight(timeline: Timeline, *, bdp_bytes: float | None = None) -> Picture:
         highest = most = max(highest, int(bdp_bytes), *(value for _time, value in windows))
         lowest = min((value for _time, value in flying if value), default=1)
         axes.set(yscale="log", ylim=(max(lowest, highest / 1000) / 1.5, 1.5 * highest))
-    _windows(axes, windows, _HEADROOM * most, "peer's window", "never full: it is")
+    least = min((window for _time, window in windows), default=0)
+    if least > _HEADROOM * most:
+        text = f"the peer's window is never full: it is {least:,} bytes or more"
+        look: dict[str, Any] = {"color": style.ink(style.PURPLE), "bbox": style.ON_WHITE}
+        axes.text(0.01, 0.97, text, transform=axes.transAxes, va="top", zorder=6, **look)
+    elif windows:
+        steps(axes, windows, color=style.PURPLE, ls="-.", label="peer's window")
     _bytes_axis(axes)
     canvas.legend(figure)
-    return Picture(figure, _flight_finding(curves, flying, bdp_bytes), curves.table())
+    title = _finding(curves, flying, bdp_bytes)
+    return Picture(figure, title, curves.table(title))
 
 
 # ---- the curves ----------------------------------------------------------------------------------
@@ -103,7 +74,7 @@ Points = list[tuple[float, int]]  # time in ms, and value
 
 
 class _Curves:
-    """The data of time_sequence() and in_flight(), with times in ms since the first event."""
+    """The curves of a timeline, with times in ms since the first event."""
 
     def __init__(self, timeline: Timeline) -> None:
         some(timeline.segments, "the timeline has no data segment to draw")
@@ -121,19 +92,10 @@ class _Curves:
     def ms(self, time_ns: int) -> float:
         return (time_ns - self.start_ns) / 1e6
 
-    def start(self, ylabel: str) -> tuple[Figure, Axes]:
-        figure, axes = canvas.new_axes(grid="both")
-        axes.set_xlim(-0.008 * self.length_ms, 1.02 * self.length_ms)
-        axes.set(xlabel="time (ms)", ylabel=ylabel)
-        return figure, axes
-
     def acknowledged(self) -> Points:
         # The ACK of a FIN exceeds the number of bytes by one.
         last = max(segment.end for segment in self.timeline.segments)
         return [(self.ms(ack.time_ns), min(max(ack.ack, 0), last)) for ack in self._acks()]
-
-    def window_ends(self) -> Points:
-        return [(self.ms(ack.time_ns), max(ack.ack, 0) + ack.window) for ack in self._acks()]
 
     def windows(self) -> Points:
         return [(self.ms(ack.time_ns), ack.window) for ack in self._acks()]
@@ -171,7 +133,7 @@ class _Curves:
             if self.start_ns <= int(sample["time_ns"]) <= self.end_ns
         ]
 
-    def table(self) -> Table:
+    def table(self, caption: str) -> Table:
         segments = self.timeline.segments
         times = [self.ms(segment.time_ns) for segment in segments]
         sent = list(zip(times, accumulate((segment.end for segment in segments), max), strict=True))
@@ -187,7 +149,7 @@ class _Curves:
             for at in (self.length_ms * i / 20 for i in range(21))
         ]
         columns = (Column("time_ms", "time (ms)", ".1f"), *curves)
-        return Table(columns, rows, _rate_finding(self))
+        return Table(columns, rows, caption)
 
 
 def _value(points: Points, moment: float) -> int | None:
@@ -196,23 +158,10 @@ def _value(points: Points, moment: float) -> int | None:
     return points[i - 1][1] if i else None
 
 
-# ---- findings in words ---------------------------------------------------------------------------
+# ---- the finding in words ------------------------------------------------------------------------
 
 
-def _rate_finding(curves: _Curves) -> str:
-    highest = max(segment.end for segment in curves.timeline.segments)
-    mbit = rate(highest * 8 / max(curves.length_ms, 1e-6))
-    return f"The transfer reaches {mbit}{_longest_wait(curves.timeline)}"
-
-
-def _amount(curves: _Curves) -> str:
-    segments = curves.timeline.segments
-    again = sum(segment.reason is Reason.RETRANSMISSION for segment in segments)
-    highest, length = max(segment.end for segment in segments), ms(curves.length_ms)
-    return f"{highest:,} bytes in {length} · {count(again, 'retransmission')}"
-
-
-def _flight_finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> str:
+def _finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> str:
     highest = max(value for _time, value in flying)
     # The second half comes after the start-up phase.
     settled = _settled(flying)
@@ -253,23 +202,13 @@ def _longest_wait(timeline: Timeline) -> str:
 # ---- drawing -------------------------------------------------------------------------------------
 
 
-def steps(axes: Axes, points: Sequence[tuple[float, int]], **look: Any) -> None:
-    """Draw a curve of points (time in ms, value) that keeps each value until the next point."""
+def steps(axes: Axes, points: Points, **look: Any) -> None:
+    """Draw a curve that keeps each value until the next point."""
     times = [time for time, _value in points]
     values = [value for _time, value in points]
     if len(points) > _DENSE:
         look["lw"] = 0.8
     axes.step(times, values, where="post", zorder=3, **look)
-
-
-def _windows(axes: Axes, points: Points, top: float, name: str, where: str) -> None:
-    least = min((value for _time, value in points), default=0)
-    if least > top:
-        text = f"the peer's window is {where} {least:,} bytes or more"
-        look: dict[str, Any] = {"color": style.ink(style.PURPLE), "bbox": style.ON_WHITE}
-        axes.text(0.01, 0.97, text, transform=axes.transAxes, va="top", zorder=6, **look)
-    elif points:
-        steps(axes, points, color=style.PURPLE, ls="-.", label=name)
 
 
 def _shade(axes: Axes, curves: _Curves) -> None:

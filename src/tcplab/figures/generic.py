@@ -45,7 +45,7 @@ LOOKS: Final = (
 
 
 #: Number of characters in a line of a row's name.
-CHARACTERS: Final = 26
+_CHARACTERS: Final = 26
 #: If the longest bar is more than this many times as long as another, the other is invisible.
 _MOST_TIMES: Final = 100
 
@@ -92,8 +92,10 @@ class _Panel:
             hollow = marks | {"mfc": "white", "mec": "black", "mew": 1.5, "label": "published"}
             axes.plot([*self.published.values()], [*self.published], "D", **hollow)
             ends = [max(end, self.published.get(y, end)) for y, end in enumerate(ends)]
-        for y, text in enumerate(self.words):
-            beside(axes, text, ends[y], y)
+        # The labels are drawn over the grid but below the data.
+        look_of_words: dict[str, Any] = {"va": "center", "bbox": ON_WHITE, "zorder": 0.9}
+        for at, text in zip(zip(ends, rows, strict=True), self.words, strict=True):
+            axes.annotate(text, at, (9, 0), textcoords="offset points", **look_of_words)
 
 
 # ---- figures of any result -----------------------------------------------------------------------
@@ -127,16 +129,18 @@ def draw_bars(result: Tabular, *keys: str, note: str = "") -> Picture:
     """
     rows = some([row for row in result.rows() if row.get(keys[0]) is not None])
     panels = {key: _panel(result, key, rows) for key in keys}
-    names = _names(result, rows)
-    lines = max(len(textwrap.wrap(name, CHARACTERS)) for name in names)
-    height = max(canvas.HEIGHT, 140 + max(24, 16 * lines + 6) * len(names))
+    lines = [textwrap.fill(name, _CHARACTERS) for name in _names(result, rows)]
+    most = 1 + max(name.count("\n") for name in lines)
+    height = max(canvas.HEIGHT, 140 + max(24, 16 * most + 6) * len(rows))
     shares = [2.5 if panel.is_log else 1 for panel in panels.values()]
     figure, every = canvas.new_panels(shares, height=height)
     for axes, (key, panel), look in zip(every, panels.items(), LOOKS, strict=False):
         alike = [panels[other] for other in keys if _unit(other) == _unit(key)]
         longest = max([one.longest for one in alike if not one.is_log], default=0)
         panel.draw(axes, look, 1.35 * longest or 1)
-        name_rows(axes, names)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_yticks(range(len(rows)), lines)
+        axes.tick_params(axis="y", length=0)
         if key != keys[0]:
             axes.set_yticks([])
         if not panel.is_log:
@@ -223,26 +227,12 @@ def _shown(result: Tabular, key: str, row: Mapping[str, Any]) -> str:
     return cell(row[key], column_of(result, key).format)
 
 
-# ---- rows, labels and ticks ----------------------------------------------------------------------
-
-
-def name_rows(axes: Axes, names: Sequence[str], characters: int = CHARACTERS) -> None:
-    """Write the names of the rows 0, 1, ... to the left of the axes, from top to bottom."""
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    lines = ["\n".join(textwrap.fill(part, characters) for part in n.split("\n")) for n in names]
-    axes.set_yticks(range(len(names)), lines)
-    axes.tick_params(axis="y", length=0)
+# ---- names and ticks ----------------------------------------------------------------------
 
 
 def named_once(axes: Axes, name: str) -> str | None:
     """Return the name, or None if the axes' legend already has it."""
     return None if name in axes.get_legend_handles_labels()[1] else name
-
-
-def beside(axes: Axes, words: str, x: float, y: float) -> None:
-    """Write a label to the right of (x, y), over the grid but below the data."""
-    look: dict[str, Any] = {"va": "center", "bbox": ON_WHITE, "zorder": 0.9}
-    axes.annotate(words, (x, y), (9, 0), textcoords="offset points", **look)
 
 
 def tick_decades(axes: Axes, which: str = "x") -> None:

@@ -160,23 +160,16 @@ def test_typical_message_is_the_default() -> None:
     assert figures.timeline(timeline, messages=2).note.startswith("30 writes, 60 bytes, ")
 
 
-def test_curves_name_rate_and_windows() -> None:
-    sequence, flight = (
-        picture_of(draw, "bulk") for draw in (figures.time_sequence, figures.in_flight)
-    )
-    assert sequence.title.startswith("The transfer reaches ")
-    assert sequence.note.startswith("101,360 bytes in ")
-    assert sequence.note.endswith(" · 0 retransmissions")
+def test_curves_name_amount_and_windows() -> None:
+    flight = picture_of(figures.in_flight, "bulk")
     assert flight.title.startswith("At most 57,920 bytes in flight (40 segments of 1448)")
     windows = [row["cwnd_bytes"] for row in flight.table.rows if row["cwnd_bytes"]]
     assert (windows[0], windows[-1]) == (14_480, 57_920)
-    last = sequence.table.rows[-1]
+    last = flight.table.rows[-1]
     assert last["sent_bytes"] == last["acked_bytes"] == 101_360
     assert last["in_flight_bytes"] == 0
-    assert "1 retransmission" in picture_of(figures.time_sequence, "lost").note
-    for draw in (figures.time_sequence, figures.in_flight):  # the window is far above the data
-        labels = [text.get_text() for text in texts(picture_of(draw, "lost"))]
-        assert any(label.startswith("the peer's window is ") for label in labels)
+    labels = [text.get_text() for text in texts(picture_of(figures.in_flight, "lost"))]
+    assert any(label.startswith("the peer's window is never full") for label in labels)
 
 
 def test_lost_differs_from_sent_again() -> None:
@@ -202,7 +195,7 @@ def waits(*ends_ms: tuple[float, float]) -> Timeline:
 
 def test_near_waits_are_one_band_and_one_bar() -> None:
     def bands(*ends_ms: tuple[float, float]) -> list[tuple[int, int]]:
-        drawn: list[Any] = [*figures.time_sequence(waits(*ends_ms)).figure.axes[0].patches]
+        drawn: list[Any] = [*figures.in_flight(waits(*ends_ms)).figure.axes[0].patches]
         return [(round(band.get_x()), round(band.get_width())) for band in drawn]
 
     assert bands((0, 20), (20.5, 40)) == [(0, 40)]
@@ -212,12 +205,12 @@ def test_near_waits_are_one_band_and_one_bar() -> None:
     assert [(hold.start_ns, hold.end_ns) for hold in near] == [(ns(0), ns(40)), (ns(44), ns(50))]
 
 
-def test_rate_ignores_the_end_of_the_connection() -> None:
-    title = picture_of(figures.time_sequence, "bulk").title
+def test_curves_ignore_the_end_of_the_connection() -> None:
+    last = picture_of(figures.in_flight, "bulk").table.rows[-1]
     rows = bulk_rows()
     rows.append(ack(5000, 101_361, flags=17))  # the FIN is acknowledged much later
     later = explain_evidence([Event(ns(0), "write", 101_360)], capture(rows), OPTIONS)
-    assert figures.time_sequence(later).title.split(":")[0] == title.split(":")[0]
+    assert figures.in_flight(later).table.rows[-1] == last | {"cwnd_bytes": None}
 
 
 # ---- readable by everybody -----------------------------------------------------------------------
@@ -229,9 +222,8 @@ def test_texts_do_not_overlap(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("draw", [figures.time_sequence, figures.in_flight])
-def test_legend_covers_no_curve(name: str, draw: Any) -> None:
-    picture = picture_of(draw, name)
+def test_legend_covers_no_curve(name: str) -> None:
+    picture = picture_of(figures.in_flight, name)
     picture.figure.draw_without_rendering()
     [legend], [axes] = picture.figure.legends, picture.figure.axes
     box = legend.get_window_extent()
@@ -289,7 +281,7 @@ def test_notebook_shows_figure_and_alt_text() -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_every_colour_of_a_page_follows_the_theme(name: str) -> None:
-    for draw in (figures.timeline, figures.time_sequence, figures.in_flight):
+    for draw in (figures.timeline, figures.in_flight):
         svg = page.themed(picture_of(draw, name)._svg(), {})
         assert "var(--ink, #000000)" in svg
         assert not re.findall(r"(?<!, )#[0-9a-f]{6}\b", svg)
@@ -322,7 +314,7 @@ def test_mistakes_are_named() -> None:
     blind = explain_evidence(None, capture([*handshake(), data(1, 0, 1448)]))
     with pytest.raises(ValueError, match="without the application's log"):
         figures.timeline(blind)
-    assert figures.time_sequence(blind).title
+    assert figures.in_flight(blind).title
     empty = explain_evidence(None, capture(handshake()))
     with pytest.raises(ValueError, match="no data segment"):
         figures.in_flight(empty)
@@ -334,6 +326,6 @@ def test_too_many_events_are_refused() -> None:
         log.append(Event(ns(i), "write", 1448))
         rows += [data(i + 0.01, 1448 * i, 1448), ack(i + 0.5, 1448 * (i + 1))]
     timeline = explain_evidence(log, capture(rows), OPTIONS)
-    with pytest.raises(ValueError, match=r"events are too many to draw .*figures\.time_sequence"):
+    with pytest.raises(ValueError, match=r"events are too many to draw .*figures\.in_flight"):
         figures.timeline(timeline)
-    assert figures.time_sequence(timeline).title
+    assert figures.in_flight(timeline).title

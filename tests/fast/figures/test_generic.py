@@ -15,7 +15,6 @@ from tcplab.experiments import (
     Result,
     bottleneck,
     catalogue,
-    cork,
     declaration,
     diagnosis,
     find,
@@ -29,7 +28,6 @@ from tcplab.figures import draw_bars, draw_curves
 from tcplab.figures.finding import finding
 from tcplab.tables import digits
 
-SCRIPTS = ["write 10, more 20", "write 10, cork on, write 20"]
 MANAGERS: list[Manager] = ["tail_drop", "codel", "pie", "fq_codel"]
 
 
@@ -97,12 +95,6 @@ def test_bars_of_a_special_figures_result_are_readable() -> None:
     picture = draw_bars(result, "probe_ms", "most_probe_ms", "page_s")
     assert_readable(picture)
     assert picture.title.startswith("A ping takes ")
-
-
-def test_scripts_name_the_longest_wait() -> None:
-    picture = figures.cork_scenarios(cork.measure_scenarios(SCRIPTS, rtt_ms=40))
-    assert picture.title.endswith("ended with a timer")
-    assert picture.note.endswith(f"the longest wait is in '{SCRIPTS[1]}'")
 
 
 def test_bars_show_value_spread_and_published_number() -> None:
@@ -181,8 +173,6 @@ def test_nothing_to_draw_is_refused() -> None:
     for draw in (draw_bars, figures.draw_curves):
         with pytest.raises(ValueError, match="nothing to draw"):
             draw(empty, "mbit", "used")
-    with pytest.raises(ValueError, match="nothing to draw"):
-        figures.cork_scenarios(cork.Scenarios([], {}))
 
 
 def test_strips_of_one_router_show_the_bystander_and_the_marks() -> None:

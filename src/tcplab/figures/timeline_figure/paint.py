@@ -33,10 +33,10 @@ _GUTTER: Final = 98  # width of the area to the left of the lanes
 _AXIS, _STRIP = 34, 32  # heights of the time axis, and of the strip that is to scale
 _MARK: Final = 7.0  # depth of a break's mark below the axis; it rises half as far above
 _DELAYED_ACK: Final = Style(style.ORANGE, "|||", "ACK delayed")
-_UNAWAITED: Final = Style(style.GREY, "", "ACK delayed")
 _RELEASES: Final = style.ACK._replace(line="-", width=3.0)
 
 _Ends: TypeAlias = tuple[tuple[int, float], tuple[int, float]]  # time and height of each end
+_Lines: TypeAlias = tuple[tuple[str, float], ...]  # lines of a label, with their font sizes
 _SAME: Final = 4.0  # arrows closer than this look like one arrow
 _MANY: Final = 4  # at least this many similar arrows in a row share a label
 _CROWD: Final = 60  # at least this many similar arrows in a row are hairlines
@@ -184,54 +184,55 @@ class _Painter:
     def _ends(self, hold: Hold) -> tuple[float, float]:
         return max(self.x(hold.start_ns), 0.0), min(self.x(hold.end_ns), self.width)
 
-    def _hold(self, hold: Hold, bottom: float, height: float, gid: str) -> None:
+    def _hold(self, hold: Hold, low: float, height: float, gid: str) -> None:
         look = HOLD_STYLES[hold.reason]
-        left, right = self._ends(hold)
-        style.fill(self.axes, look, left, bottom, max(right - left, 2), height, gid=gid)
         waiting = f"{count(hold.waiting_bytes, 'byte')} " if hold.waiting_bytes else ""
         who, how_long = f"{waiting}{look.name}", ms(hold.duration_ms)
-        whole = f"{who} {how_long}"
         why = hold.missing if hold.reason is Reason.UNKNOWN else hold.evidence
-        choices: list[tuple[tuple[str, float], ...]] = [
-            ((whole, TEXT), (why, SMALL)),
-            ((whole, TEXT),),
+        choices: list[_Lines] = [
+            ((f"{who} {how_long}", TEXT), (why, SMALL)),
+            ((f"{who} {how_long}", TEXT),),
             ((who, TEXT), (how_long, TEXT)),
             ((who, SMALL), (how_long, SMALL)),
             ((waiting.strip(), SMALL), (look.name, SMALL), (how_long, SMALL)),
         ]
-        if look in self._named:  # the hatch identifies the reason
-            choices.append(((how_long, SMALL),))
-        middle = bottom + height / 2
-        labelled = self._inside(choices, (left, right), middle, height, gid)
-        if not labelled and look not in self._named:
-            places = [*beside(right, [middle]), *beside(left, [middle])]
-            labelled = self.labels.put(whole, places[::3], "black", gid=gid)
-        if labelled:
-            self._named.add(look)
+        left, right = ends = self._ends(hold)
+        middle = low + height / 2
+        places = [Place(right + 5, middle, "left"), Place(left - 5, middle, "right")]
+        self._bar(look, ends, low, height, choices, places, gid)
 
-    def _inside(
+    def _bar(
         self,
-        choices: Sequence[tuple[tuple[str, float], ...]],
+        look: Style,
         ends: tuple[float, float],
-        y: float,
+        low: float,
         height: float,
+        choices: Sequence[_Lines],
+        places: Sequence[Place],
         gid: str,
-    ) -> bool:
-        """Write the lines of the first choice that fits in a bar; return False if none does."""
-        x, room = (ends[0] + ends[1]) / 2, ends[1] - ends[0] - 6
-        for lines in choices:
-            if max(text_width_px(text, size, bold=size > SMALL) for text, size in lines) > room:
+        on_lines: bool = False,
+    ) -> None:
+        """Draw a bar with the first choice of lines that fits in it, or label it at a place.
+
+        If the look has a label already, its hatch identifies the reason, and the last word is
+        enough.
+        """
+        left, right = ends
+        style.fill(self.axes, look, left, low, max(right - left, 2), height, gid=gid)
+        step = height_of(SMALL) + 2
+        brief = [((choices[-1][-1][0], SMALL),)] if look in self._named else []
+        for lines in [*choices, *brief]:
+            wide = max(text_width_px(text, size, bold=size > SMALL) for text, size in lines)
+            if wide > right - left - 6 or height < step * len(lines):
                 continue
-            step = height_of(SMALL) + 2
-            if height < step * len(lines):
-                continue
-            placed = [
-                (text, y + step * ((len(lines) - 1) / 2 - i), size)
-                for i, (text, size) in enumerate(lines)
-            ]
-            if self.labels.on_bar(placed, x, gid):
-                return True
-        return False
+            top = low + height / 2 + step * (len(lines) - 1) / 2
+            placed = [(text, top - step * i, size) for i, (text, size) in enumerate(lines)]
+            if self.labels.on_bar(placed, (left + right) / 2, gid):
+                self._named.add(look)
+                return
+        text = choices[0][0][0]
+        if not brief and self.labels.put(text, places, "black", on_lines=on_lines, gid=gid):
+            self._named.add(look)
 
     # -- the wire --
 
@@ -255,7 +256,7 @@ class _Painter:
             self._many(segments, f"{segments[0].payload_bytes} B", style.SENT)
         rows = rows[::-1]
         numbers = {id(ack): i for i, ack in enumerate(self.timeline.acks)}
-        causes = [i for i, _ack in self.view.delayed_acks() if self.view.is_awaited(i)]
+        causes = [i for i, _ack in self.view.delayed_acks()]
         for acks in _runs(self.timeline.acks, lambda ack: ack.payload_bytes):
             size = acks[0].payload_bytes
             name, look = (f"{size} B + ACK", style.REPLY) if size else ("ACK", style.ACK)
@@ -289,18 +290,12 @@ class _Painter:
         for number, hold in enumerate(self.view.merged_holds()):
             if hold.where != "wire":
                 continue
-            look, gid = HOLD_STYLES[hold.reason], f"queue-{number}"
-            left, right = self._ends(hold)
-            style.fill(self.axes, look, left, top - 17, right - left, 16, gid=gid)
+            look, gid, ends = HOLD_STYLES[hold.reason], f"queue-{number}", self._ends(hold)
             known = hold.reason is Reason.RATE_LIMITED
             cause = look.name if known else "late on the link"
             text = f"{cause} up to {ms(self._longest_queue(hold))}"
-            inside = text_width_px(text, SMALL) < right - left
-            if not (
-                inside and self.labels.on_bar([(text, top - 9, SMALL)], (left + right) / 2, gid)
-            ):
-                place = Place(right, bottom + 8)
-                self.labels.put(text, [place], "black", on_lines=True, gid=gid)
+            lines, places = ((text, SMALL),), [Place(ends[1], bottom + 8)]
+            self._bar(look, ends, top - 17, 16, [lines], places, gid, on_lines=True)
 
     def _longest_queue(self, hold: Hold) -> float:
         times = range(hold.start_ns, hold.end_ns)
@@ -377,24 +372,14 @@ class _Painter:
 
     def _delayed_ack(self, ack: Ack, bottom: float, top: float, number: int) -> None:
         assert ack.delay_ms is not None
-        left_ns, gid = self.view.departure_ns(ack), f"delay-{number}"
-        left, right = max(self.x(left_ns - ack.delay_ms * 1e6), 0.0), self.x(left_ns)
-        is_awaited = self.view.is_awaited(number)
-        look = _DELAYED_ACK if is_awaited else _UNAWAITED
-        style.fill(self.axes, look, left, bottom, right - left, top - bottom, gid=gid)
-        if not is_awaited:
-            return
-        text = f"ACK delayed {ms(ack.delay_ms)}"
-        choices = [((text, TEXT),), ((text, SMALL),)]
-        if _DELAYED_ACK in self._named:  # the hatch identifies the reason
-            choices.append(((ms(ack.delay_ms), SMALL),))
-        middle = (bottom + top) / 2
-        labelled = self._inside(choices, (left, right), middle, top - bottom, gid)
-        if not labelled and _DELAYED_ACK not in self._named:
-            place = Place((left + right) / 2, middle)
-            labelled = self.labels.put(text, [place], "black", on_lines=True, gid=gid)
-        if labelled:
-            self._named.add(_DELAYED_ACK)
+        left_ns, gid, how_long = self.view.departure_ns(ack), f"delay-{number}", ms(ack.delay_ms)
+        ends = max(self.x(left_ns - ack.delay_ms * 1e6), 0.0), self.x(left_ns)
+        text, look = f"ACK delayed {how_long}", _DELAYED_ACK
+        choices: list[_Lines] = [((text, TEXT),), ((text, SMALL),)]
+        if look in self._named:
+            choices.append(((how_long, SMALL),))
+        places = [Place(sum(ends) / 2, (bottom + top) / 2)]
+        self._bar(look, ends, bottom, top - bottom, choices, places, gid, on_lines=True)
 
     # -- the axis --
 

@@ -79,7 +79,7 @@ class View:
         if len(times) > MAX_EVENTS:
             raise ValueError(
                 f"{len(times)} events are too many to draw (at most {MAX_EVENTS}); choose fewer"
-                " messages, or draw figures.time_sequence"
+                " messages, or draw figures.in_flight"
             )
         return TimeScale(times, self._travel_ns())
 
@@ -251,14 +251,14 @@ class View:
         return " · ".join(notes)
 
     def delayed_acks(self) -> list[tuple[int, Ack]]:
-        """Return the ACKs that the peer delayed, with their indices in the timeline."""
+        """Return the delayed ACKs that released a segment, with their indices in the timeline."""
         late = Reason.ACK_DELAYED_BY_PEER
-        numbered = enumerate(self.timeline.acks)
-        return [(i, ack) for i, ack in numbered if ack.reason is late and ack.delay_ms is not None]
-
-    def is_awaited(self, ack: int) -> bool:
-        """Return whether the ACK with this index released a segment."""
-        return any(segment.released_by == ack for segment in self.timeline.segments)
+        causes = {segment.released_by for segment in self.timeline.segments}
+        return [
+            (i, ack)
+            for i, ack in enumerate(self.timeline.acks)
+            if i in causes and ack.reason is late and ack.delay_ms is not None
+        ]
 
     def parts(self) -> dict[str, str]:
         """Map the gid of each mark of the figure to a sentence with time and reason."""
@@ -297,8 +297,7 @@ class View:
             yield LaneEvent(f"ack-{number}", left_ns, "link", self._ack(ack), size)
         for number, ack in self.delayed_acks():
             start_ns = self.departure_ns(ack) - int((ack.delay_ms or 0) * 1e6)
-            nobody = "" if self.is_awaited(number) else "; no segment waits for it"
-            what = f"the peer keeps back an {self._ack(ack)}{nobody}"
+            what = f"the peer keeps back an {self._ack(ack)}"
             yield LaneEvent(f"delay-{number}", start_ns, "peer", what, 0)
         for number, mark in enumerate(self.timeline.peer_marks):
             what = f"{mark.name} {count(mark.bytes, 'byte')}"
