@@ -5,7 +5,7 @@
     from tcplab import widgets
     widgets.small_writes()
 
-There is one function per module in ``panels/``, with the settings of its controls as keyword
+There is one function per panel in ``panels/``, with the settings of its controls as keyword
 arguments. A setting that does not exist or is out of range raises ParameterError. Runs are in a
 separate process, so that the notebook's kernel stays free and Stop ends everything. A run calls the
 lesson's ``measure`` and shows the lesson's figure, except in the live panels (queues and wire).

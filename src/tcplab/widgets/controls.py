@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias
 
 from tcplab import checks
+from tcplab.checks.parameters import Parameter
 from tcplab.errors import ParameterError
-from tcplab.experiments.declaration import Parameter
 from tcplab.tables import plain
 
 
@@ -21,21 +21,6 @@ class Choice:
     options: Mapping[str, str]  #: text in the list, by value
     default: str
     help: str = ""  #: tooltip
-
-    @classmethod
-    def of(
-        cls,
-        parameter: Parameter,
-        label: str,
-        options: Mapping[str, str],
-        default: str = "",
-        *,
-        name: str = "",
-    ) -> Choice:
-        """Make a list of a parameter's choices. If its default is a sequence, give one."""
-        return cls(
-            name or parameter.name, label, options, default or parameter.default, parameter.help
-        )
 
     def check(self, value: Any) -> str:
         """Return the value if it is one of the options; otherwise raise ParameterError."""
@@ -60,24 +45,6 @@ class Number:
     unit: str = ""  #: unit, or empty for a count
     scale: Literal["linear", "log"] = "linear"  #: scale of the slider
     help: str = ""
-
-    @classmethod
-    def of(
-        cls, parameter: Parameter, label: str, default: float | None = None, **more: Any
-    ) -> Number:
-        """Make a box within a parameter's limits. For a sequence, give a default."""
-        limits = parameter.limits
-        assert limits is not None, f"{parameter.name} is declared without limits"
-        given: dict[str, Any] = {
-            "name": parameter.name,
-            "default": parameter.default if default is None else default,
-            "low": limits.least,
-            "high": limits.most,
-            "step": 1 if parameter.kind is int else 0.5,
-            "unit": limits.unit,
-            "help": parameter.help,
-        }
-        return cls(label=label, **(given | more))
 
     def check(self, value: Any) -> float:
         """Return the value, as int if the step is whole, or raise ParameterError."""
@@ -114,6 +81,27 @@ class Text:
 
 
 Control: TypeAlias = Choice | Number | Text
+
+
+def read_control(
+    name: str, entry: Mapping[str, Any], parameters: Mapping[str, Parameter]
+) -> Control:
+    """Return the control that an entry of a panel's file describes.
+
+    What the entry leaves out comes from a parameter of the panel's experiment. It has the control's
+    name unless the entry says `of`. If the parameter is a sequence, the entry has a default.
+    """
+    given = {"name": name, **entry}
+    known: dict[str, Any] = {}
+    if parameter := parameters.get(given.pop("of", name)):
+        known = {"default": parameter.default, "help": parameter.help}
+        if limits := parameter.limits:
+            known |= {"low": limits.least, "high": limits.most, "unit": limits.unit}
+            known["step"] = 1 if parameter.kind is int else 0.5
+    is_text = isinstance({**known, **given}["default"], str)
+    kind: Any = Choice if "options" in given else Text if is_text else Number
+    names = {field.name for field in fields(kind)}
+    return kind(**{key: known[key] for key in known.keys() & names} | given)  # type: ignore[no-any-return]
 
 
 def checked(controls: Sequence[Control], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import contextlib
 import functools
 import importlib
 import os
-import pkgutil
 import queue
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from types import ModuleType
@@ -18,22 +18,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.checks import choice
 from tcplab.errors import MissingError
-from tcplab.widgets.controls import Control, checked
+from tcplab.experiments import declared
+from tcplab.widgets.controls import Control, checked, read_control
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+    from tcplab.checks.parameters import Parameter
     from tcplab.figures import Picture
     from tcplab.lab import Lab
     from tcplab.timeline import Timeline
 
-#: The names of all panels, from the modules in panels/. Each module defines PANEL.
-PANELS: Final = tuple(
-    sorted(
-        module.name.replace("_", "-")
-        for module in pkgutil.iter_modules([str(Path(__file__).parent / "panels")])
-    )
-)
+_FOLDER: Final = Path(__file__).parent / "panels"
+#: The names of all panels. Each has a file NAME.toml and a module in panels/.
+PANELS: Final = tuple(sorted(file.stem.replace("_", "-") for file in _FOLDER.glob("*.toml")))
 
 #: The number of runs whose results a panel keeps for comparison.
 KEPT_RUNS: Final = 3
@@ -131,7 +129,6 @@ class PanelCall:
     arguments: Mapping[str, Any]
     figure: str = "figures.draw(result)"  #: the expression that draws the call's `result`
     tables: Sequence[str] = ("table(result)",)  #: the expressions of its tables
-    before: Sequence[str] = ()  #: lines of code between the imports and the call
     #: Source text to show instead of an argument's repr, by the argument's name.
     sources: Mapping[str, str] = field(default_factory=dict)
     function: str = "measure"  #: name of the experiment's function in its module
@@ -157,7 +154,6 @@ class PanelCall:
         lines = [
             "from tcplab import figures",
             f"from tcplab.experiments import {', '.join(names)}",
-            *self.before,
             "",
             f"result = {module}.{self.function}(",
             *(f"    {name}={source}," for name, source in sources.items()),
@@ -181,8 +177,8 @@ class ExperimentRun:
     lab: Callable[[Values], Mapping[str, Any]] | None = None
     #: function that returns the timelines whose reasons become comments of the recorded packets
     timelines: Callable[[Any], Iterable[Timeline]] = lambda _result: ()
-    #: function that returns warnings, one line each, from the result and the settings
-    notes: Callable[[Any, Values], Iterable[str]] = lambda _result, _values: ()
+    #: function that returns warnings about the result, one line each
+    notes: Callable[[Any], Iterable[str]] = lambda _result: ()
 
     def run(self, job: Job) -> Shown:
         """Make the call for the job's settings, and return what the panel shows."""
@@ -197,7 +193,7 @@ class ExperimentRun:
             except MissingError:
                 result = call.make()  # without a network, this returns the recording
         job.stage("drawing")
-        notes, picture = [*self.notes(result, job.values)], None
+        notes, picture = [*self.notes(result)], None
         try:
             picture = call.evaluate(call.figure, result)
         except ValueError as error:
@@ -258,8 +254,6 @@ class PanelSpec:
     #: the strips of a live panel, whose controls act on the run and whose Stop button shows the
     #: measurements; empty for any other panel
     lanes: Sequence[Lane] = ()
-    #: function that returns the model's level in each lane, by the lane's key
-    levels: Callable[[Values], Mapping[str, float | None]] | None = None
     #: settings of the run in a notebook that is executed without a browser
     headless: Values = field(default_factory=dict)
     name: str = ""  #: name of the panel, set by :func:`load`
@@ -267,8 +261,28 @@ class PanelSpec:
 
 @functools.cache
 def load(name: str) -> PanelSpec:
-    """Return the panel with this name."""
+    """Return the panel with this name, as its file and the functions of its module describe it."""
     choice("panel", name, PANELS)
-    module: Any = importlib.import_module(f"tcplab.widgets.panels.{name.replace('-', '_')}")
-    spec: PanelSpec = module.PANEL
-    return replace(spec, name=name)
+    file = _FOLDER / f"{name.replace('-', '_')}.toml"
+    data = tomllib.loads(file.read_text())
+    module: Any = importlib.import_module(f"tcplab.widgets.panels.{file.stem}")
+    parameters: Mapping[str, Parameter] = {}
+    if experiment := data.pop("experiment", ""):
+        measure = importlib.import_module(f"tcplab.experiments.{experiment}").measure
+        parameters = declared(measure).parameters
+    entries = data.pop("controls").items()
+    controls = [read_control(control, entry, parameters) for control, entry in entries]
+    known = vars(module)
+    measurement = known.get("MEASUREMENT")
+    if measurement is None:
+        optional = {key: known[key] for key in ("lab", "timelines", "notes") if key in known}
+        measurement = ExperimentRun(module.call, module.headline, **optional)
+    return PanelSpec(
+        **data,
+        controls=controls,
+        measurement=measurement,
+        forecast=known.get("forecast"),
+        timeline=known.get("timeline"),
+        lanes=known.get("LANES", ()),
+        name=name,
+    )

@@ -19,12 +19,7 @@ _COLOURS: Final = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
 Samples = Sequence[Mapping[str, float]]
 
 
-def live(
-    lanes: Sequence[Lane],
-    samples: Samples,
-    marks: Sequence[float],
-    levels: Mapping[str, float | None],
-) -> Picture:
+def live(lanes: Sequence[Lane], samples: Samples, marks: Sequence[float]) -> Picture:
     """Draw the last LONG_S seconds of a run that goes on."""
     now = samples[-1]
     end = max(now["t"], LONG_S)
@@ -34,7 +29,7 @@ def live(
     values = [digits(now[lane.key]) for lane in lanes]
     table = Table.of([lane.label for lane in lanes], [values], title)
     seen = [mark for mark in marks if mark >= limits[0]]
-    return strips(lanes, recent, title, table, marks=seen, levels=levels, limits=limits)
+    return strips(lanes, recent, title, table, marks=seen, limits=limits)
 
 
 @drawn
@@ -46,14 +41,12 @@ def strips(
     *,
     note: str = "",
     marks: Sequence[float] = (),
-    levels: Mapping[str, float | None] | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Picture:
     """Draw each lane of the readings over time, from top to bottom.
 
-    The "t" of a sample is its time in seconds, and a mark is the time of a change. `levels` are the
-    model's levels, by the keys of their lanes. The time axis covers the readings unless limits are
-    given.
+    The "t" of a sample is its time in seconds, and a mark is the time of a change. The time axis
+    covers the readings unless limits are given.
     """
     figure = canvas.new_figure()
     low, high = canvas.body(figure)
@@ -63,14 +56,10 @@ def strips(
     times = [sample["t"] for sample in samples]
     for lane, axes, colour in zip(lanes, strips, _COLOURS, strict=False):
         values = [sample[lane.key] for sample in samples]
-        level = (levels or {}).get(lane.key)
         axes.plot(times, values, color=colour)
         name = f"{lane.label}: {digits(values[-1])}" if limits else lane.label
-        if level is not None:
-            axes.axhline(level, color=style.BLACK, ls=":", lw=1.5)
-            name += f"; the model, dotted: {digits(level)}"
         axes.set_title(name, fontsize=style.SMALL)
-        axes.set_ylim(0, 1.1 * max([_TOP if limits else 0, level or 0, *values]) or 1)
+        axes.set_ylim(0, 1.1 * max([_TOP if limits else 0, *values]) or 1)
         axes.locator_params(axis="y", nbins=2)
         axes.grid()
         for at in marks:

@@ -103,14 +103,9 @@ class PanelView:
         self._samples.append(sample)
         if time.monotonic() >= self._drawn_s + REDRAWN_S:
             lanes = self.panel.spec.lanes
-            picture = live(lanes, self._samples, self._marks, self.levels())
+            picture = live(lanes, self._samples, self._marks)
             self.picture.value = picture.markup()
             self._drawn_s = time.monotonic()
-
-    def levels(self) -> Mapping[str, float | None]:
-        """Return the model's level in each lane, or an empty mapping while the model is hidden."""
-        levels = self.panel.spec.levels if self.shows_model else None
-        return levels(self.panel.values) if levels else {}
 
     # ---- layout ----
 

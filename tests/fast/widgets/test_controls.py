@@ -8,7 +8,7 @@ import pytest
 
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, Parameter
-from tcplab.widgets.controls import Choice, Number, Text, checked
+from tcplab.widgets.controls import Choice, Number, Text, checked, read_control
 
 WRITES = Number("writes", "Writes", 15, 1, 200)
 RTT = Number("rtt_ms", "RTT", 0.0, 0, 200, step=0.5, unit="ms")
@@ -56,8 +56,10 @@ def test_absent_values_get_defaults_and_unknown_names_are_refused() -> None:
 
 def test_control_of_a_parameter_has_its_default_limits_unit_and_help() -> None:
     rtt = Parameter("rtt_ms", 20, "of the wire", float, limits=Between(0, 500, "ms"))
-    control = Number.of(rtt, "RTT", high=200)
+    entry = {"label": "RTT", "high": 200}
+    control: Any = read_control("rtt_ms", entry, {"rtt_ms": rtt})
     assert (control.name, control.default, control.low, control.high) == ("rtt_ms", 20, 0, 200)
     assert (control.unit, control.step, control.help) == ("ms", 0.5, "of the wire")
     side = Parameter("side", "receive", "whose buffer", str, choices=("receive", "send"))
-    assert Choice.of(side, "Side", {"receive": "R", "send": "S"}).default == "receive"
+    entry = {"of": "side", "label": "Side", "options": {"receive": "R", "send": "S"}}
+    assert read_control("whose", entry, {"side": side}).default == "receive"

@@ -179,12 +179,12 @@ def test_half_a_message_or_a_fault_of_the_view_does_not_keep_the_user_waiting(
 
 def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
     samples = [{"t": tenth / 10, "rate": float(tenth)} for tenth in range(400)]
-    picture = live([Lane("rate", "Rate (Mbit/s)")], samples, [10, 30], {"rate": 50.0})
+    picture = live([Lane("rate", "Rate (Mbit/s)")], samples, [10, 30])
     [axes] = picture.figure.axes
-    line, _level, *marks = axes.lines
+    line, *marks = axes.lines
     assert len(line.get_xdata()) == 10 * LONG_S + 1  # type: ignore[arg-type]
     assert [mark.get_xdata() for mark in marks] == [[30, 30]]
-    assert axes.get_title(loc="left") == "Rate (Mbit/s): 399; the model, dotted: 50"
+    assert axes.get_title(loc="left") == "Rate (Mbit/s): 399"
     assert axes.get_xlim() == (39.9 - LONG_S, 39.9)
 
 
@@ -202,7 +202,7 @@ def test_live_run_is_redrawn_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> 
     assert 2 <= len(set(seen)) <= 4
     view.boxes["rtt_ms"].value = 80
     assert view._marks == [1.1]
-    assert_readable(live(panel.spec.lanes, view._samples, view._marks, view.levels()))
+    assert_readable(live(panel.spec.lanes, view._samples, view._marks))
 
 
 # ---- demos ----

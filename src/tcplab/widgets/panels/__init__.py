@@ -1,1 +1,1 @@
-"""The panels. Each module defines its panel as PANEL."""
+"""The panels. Each has a file with its texts and controls, and a module with its functions."""

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from tcplab.experiments import buffers, declared
+from tcplab.experiments import buffers
 from tcplab.experiments.buffers.throughput import core_limit, send_window, usable_window
 from tcplab.models import receive_buffer_grant, send_buffer_grant, throughput_mbit
-from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
-
-LOW_BYTES: Final = 4096
-HIGH_BYTES: Final = 4 << 20
-_LIMITS: Final = {"low": LOW_BYTES, "high": HIGH_BYTES}
-
-SIDES: Final = {"receive": "receive buffer, SO_RCVBUF", "send": "send buffer, SO_SNDBUF"}
-SWEEPS: Final = {"five": "this and four around it", "one": "this one"}
+from tcplab.widgets.spec import PanelCall, Values, load
 
 
 def _requests(values: Values) -> list[int]:
@@ -23,10 +15,13 @@ def _requests(values: Values) -> list[int]:
     if values["sweep"] == "one":
         return [request]
     sizes = {int(request * factor) for factor in (0.25, 0.5, 1, 2, 4)}
-    return sorted(size for size in sizes if LOW_BYTES <= size <= HIGH_BYTES)
+    buffer: Any = load("buffers").controls[1]
+    return sorted(size for size in sizes if buffer.low <= size <= buffer.high)
 
 
-def _model_mbit(request_bytes: int, values: Values) -> float:
+def forecast(values: Values) -> float:
+    """Return the model's throughput in Mbit/s."""
+    request_bytes = values["request_bytes"]
     if values["side"] == "receive":
         granted = receive_buffer_grant(request_bytes, core_limit("rmem_max"))
         window = usable_window(granted)
@@ -35,7 +30,8 @@ def _model_mbit(request_bytes: int, values: Values) -> float:
     return throughput_mbit(window, values["rtt_ms"], values["rate_mbit"])
 
 
-def _call(values: Values) -> PanelCall:
+def call(values: Values) -> PanelCall:
+    """Measure the buffer, and those around it if the user wants them."""
     arguments = {
         "rtts_ms": (values["rtt_ms"],),
         "requests": tuple(_requests(values)),
@@ -45,27 +41,7 @@ def _call(values: Values) -> PanelCall:
     return PanelCall(buffers, arguments)
 
 
-def _mbit(result: Any, values: Values) -> float | None:
+def headline(result: Any, values: Values) -> float | None:
+    """Return the throughput in Mbit/s with the buffer that was asked for."""
     measured = {variant.requested_bytes: variant.mbit for variant in result.variants}
     return measured.get(values["request_bytes"])
-
-
-_PARAMETERS: Final = declared(buffers.measure).parameters
-
-PANEL = PanelSpec(
-    title="Buffer and bandwidth-delay product",
-    summary="How large must a buffer be before it no longer limits? The lines are the model's.",
-    controls=(
-        Choice.of(_PARAMETERS["side"], "Which buffer", SIDES),
-        Number.of(
-            _PARAMETERS["requests"], "Buffer", 65_536, name="request_bytes", scale="log", **_LIMITS
-        ),
-        Number.of(_PARAMETERS["rtts_ms"], "RTT", 20.0, name="rtt_ms", high=200, scale="log"),
-        Number.of(_PARAMETERS["rate_mbit"], "Rate of the link", low=5, high=500, scale="log"),
-        Choice("sweep", "Measure", SWEEPS, "five"),
-    ),
-    predicts="Throughput with this buffer",
-    unit="Mbit/s",
-    measurement=ExperimentRun(_call, _mbit),
-    forecast=lambda values: _model_mbit(values["request_bytes"], values),
-)

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from tcplab.experiments import declared, diagnosis
-from tcplab.widgets.controls import Choice, Number
-from tcplab.widgets.spec import ExperimentRun, PanelCall, PanelSpec, Values
-
-COMPLAINTS: Final = {
-    "request": "request: “it takes too long”",
-    "backup": "backup: “the line is idle”",
-    "ticker": "ticker: “it floods the switch”",
-}
-SOURCES: Final = {"shipped": "as shipped", "mine": "my copy, faulty_….c in this folder"}
-SHOWN: Final = {"symptom": "the symptom, in the packets", "cause": "reveal the cause"}
+from tcplab.experiments import diagnosis
+from tcplab.widgets.spec import PanelCall, Values
 
 #: How long a run of request or backup may take with the original programs.
 REQUESTS_MS: Final = 2000
@@ -33,7 +24,8 @@ def _count(values: Values) -> int | None:
     return None
 
 
-def _call(values: Values) -> PanelCall:
+def call(values: Values) -> PanelCall:
+    """Run the program, and show its symptom or its cause."""
     arguments = {"program": values["program"], "rtt_ms": values["rtt_ms"]}
     if values["source"] == "mine":
         arguments["source"] = f"faulty_{values['program']}.c"
@@ -45,23 +37,11 @@ def _call(values: Values) -> PanelCall:
     return PanelCall(diagnosis, arguments, f"figures.{values['show']}(result)", shows)
 
 
-_PARAMETERS: Final = declared(diagnosis.measure).parameters
+def headline(result: Any, _values: Values) -> float:
+    """Return how many times what it needs the program takes."""
+    return float(result.excess.times)
 
-PANEL = PanelSpec(
-    title="Diagnosis",
-    summary=(
-        "One of the three slow programs on a link of your choice: what it takes, and what the same"
-        " work needs. Time for request and backup, segments for ticker."
-    ),
-    controls=(
-        Choice.of(_PARAMETERS["program"], "Program", COMPLAINTS),
-        Choice("source", "Its source", SOURCES, "shipped"),
-        Number.of(_PARAMETERS["rtt_ms"], "RTT", 20.0, high=60),
-        Choice("show", "Show", SHOWN, "symptom"),
-    ),
-    predicts="What it takes over what it needs",
-    unit="times",
-    measurement=ExperimentRun(
-        _call, lambda result, _values: result.excess.times, lab=lambda _values: {}
-    ),
-)
+
+def lab(_values: Values) -> dict[str, Any]:
+    """Return the parameters of the laboratory, which the experiment sets."""
+    return {}

@@ -6,18 +6,11 @@ import math
 from typing import Any, Final
 
 from tcplab.models import bdp_bytes, serialisation_ms
-from tcplab.widgets.controls import Choice, Number
 from tcplab.widgets.panels.wire import LANES, MSS_BYTES, LiveTransfer
-from tcplab.widgets.spec import PanelSpec, Values
+from tcplab.widgets.spec import Values
 
-_ROUTERS: Final = {
-    "tail_drop": "drops when full",
-    "codel": "CoDel",
-    "codel+ecn": "CoDel, marks",
-    "fq_codel": "FQ-CoDel",
-    "pie": "PIE",
-}
-_CONTROLS: Final = {"cubic": "cubic", "reno": "reno", "bbr": "bbr, where the kernel has it"}
+__all__ = ["LANES", "MEASUREMENT", "forecast"]
+
 #: The target delay of each algorithm (RFC 8289, 8290, 8033). Tail drop has none.
 _TARGET_MS: Final = {"codel": 5.0, "fq_codel": 5.0, "pie": 15.0}
 _FIRST_WINDOW: Final = 10  # segments (RFC 6928)
@@ -34,7 +27,7 @@ def _link(values: Values) -> dict[str, Any]:
     }
 
 
-def _rtt_ms(values: Values) -> float | None:
+def forecast(values: Values) -> float | None:
     """Return the RTT with a full or managed queue; None if the transfer is too short to fill it."""
     packet_ms = serialisation_ms(MSS_BYTES, values["rate_mbit"])
     full_ms = values["queue_packets"] * packet_ms
@@ -59,31 +52,5 @@ def _filled_s(values: Values, packets: float, packet_s: float) -> float:
     return slow_start_s + filling_s[values["congestion"]]
 
 
-def _levels(values: Values) -> dict[str, float | None]:
-    return {
-        "throughput_mbit": values["rate_mbit"],
-        "cwnd_segments": bdp_bytes(values["rate_mbit"], values["rtt_ms"]) / MSS_BYTES,
-        "rtt_ms": _rtt_ms(values),
-    }
-
-
-PANEL = PanelSpec(
-    title="Queues",
-    summary="One transfer fills a router's queue. Choose another router while it does.",
-    controls=(
-        Choice("router", "The router", _ROUTERS, "tail_drop"),
-        Number("queue_packets", "Room for", 1000, 1, 5000, unit="packets", scale="log"),
-        Number("rate_mbit", "Rate", 10.0, 1, 100, step=0.5, unit="Mbit/s", scale="log"),
-        Number("rtt_ms", "RTT of the idle path", 20.0, 0, 400, step=0.5, unit="ms"),
-        Number("seconds", "Lasts for", 20.0, 2, 120, step=0.5, unit="s"),
-        Choice("congestion", "Congestion control", _CONTROLS, "cubic"),
-    ),
-    predicts="RTT at the end",
-    unit="ms",
-    # The hosts request ECN, so that the router can mark packets (see the queues lesson).
-    measurement=LiveTransfer(_link, "rtt_ms", {"net.ipv4.tcp_ecn": "1"}),
-    levels=_levels,
-    forecast=_rtt_ms,
-    lanes=LANES,
-    headless={"seconds": 2.0},
-)
+# The hosts request ECN, so that the router can mark packets (see the queues lesson).
+MEASUREMENT: Final = LiveTransfer(_link, "rtt_ms", {"net.ipv4.tcp_ecn": "1"})

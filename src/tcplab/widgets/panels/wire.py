@@ -13,12 +13,12 @@ from tcplab.experiments import provenance
 from tcplab.experiments.mode import mode
 from tcplab.figures import Picture
 from tcplab.lab import Lab, why_no_lab
-from tcplab.models import bdp_bytes, mathis_mbit
+from tcplab.models import mathis_mbit
 from tcplab.programs import RunOptions, tcp_transfer
 from tcplab.programs.bulk import Transfer
 from tcplab.tables import Table, digits
-from tcplab.widgets.controls import Choice, Control, Number, say_all
-from tcplab.widgets.spec import Job, Lane, PanelSpec, Shown, Values
+from tcplab.widgets.controls import Control, say_all
+from tcplab.widgets.spec import Job, Lane, Shown, Values
 from tcplab.widgets.strip import strips
 
 #: Time between two readings.
@@ -164,7 +164,8 @@ def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
     return strips(LANES, readings, finding, table, note=note, marks=marks)
 
 
-def _forecast(values: Values) -> float | None:
+def forecast(values: Values) -> float:
+    """Return the throughput in Mbit/s that the link or, by the Mathis formula, the loss allows."""
     limits = [values["rate_mbit"]]
     if values["loss_percent"] and values["rtt_ms"]:
         limits.append(
@@ -173,31 +174,4 @@ def _forecast(values: Values) -> float | None:
     return float(min(limits))
 
 
-def _levels(values: Values) -> dict[str, float | None]:
-    rtt_ms = values["rtt_ms"]
-    return {
-        "throughput_mbit": _forecast(values),
-        "cwnd_segments": bdp_bytes(values["rate_mbit"], rtt_ms) / MSS_BYTES,
-        "rtt_ms": rtt_ms,
-    }
-
-
-PANEL = PanelSpec(
-    title="The link",
-    summary="One TCP transfer. Move the sliders while it goes on, and see who notices what.",
-    controls=(
-        Number("rtt_ms", "RTT of the link", 20.0, 0, 400, step=0.5, unit="ms"),
-        Number("rate_mbit", "Rate", 50.0, 1, 500, step=0.5, unit="Mbit/s", scale="log"),
-        Number("queue_packets", "Queue", 100, 1, 5000, unit="packets", scale="log"),
-        Number("loss_percent", "Loss", 0.0, 0, 10, step=0.01, unit="%"),
-        Number("seconds", "Lasts for", 30.0, 2, 300, step=0.5, unit="s"),
-        Choice("congestion", "Congestion control", {"cubic": "cubic", "reno": "reno"}, "cubic"),
-    ),
-    predicts="Throughput at the end",
-    unit="Mbit/s",
-    measurement=LiveTransfer(_wire),
-    levels=_levels,
-    forecast=_forecast,
-    lanes=LANES,
-    headless={"seconds": 3.0},
-)
+MEASUREMENT: Final = LiveTransfer(_wire)
