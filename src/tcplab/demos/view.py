@@ -97,14 +97,14 @@ class DemoView(PanelView):
         why = w.Button(description="Why? (W)").add_class("tcplab-why")
         acting = [field for name, field in self.fields.items() if name not in AT_START]
         others = [field for name, field in self.fields.items() if name in AT_START]
-        shown = (self._asked(), self.numbers, self.origin, self._files())
+        shown = (self.asked, self.numbers, self.origin, self.files)
         self._sliders, more = group("more", *acting), group("more", *others, *shown)
         fold = w.Checkbox(description="Settings and numbers", indent=False)
         fold.observe(lambda change: self._unfold(change["new"], self._sliders, more), "value")
         self._unfold(False, self._sliders, more)
         self._fold = fold
-        head = group("head", self._title(), fold, why, full)
-        left = group("controls", self.ballot, *self._actions(), self.answer, self.comparison)
+        head = group("head", self.title, fold, why, full)
+        left = group("controls", self.ballot, *self.actions, self.answer, self.comparison)
         body = group("body", left, group("output", self.frame))
         return [head, self.steps, self.ask, body, self._sliders, more]
 

@@ -8,20 +8,30 @@ Readers can then point at the parts of a figure, step through them and play a ti
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
 from tcplab.figures import canvas, style
 from tcplab.tables import grouped
 
+STATIC: Final = Path(__file__).parent / "static"
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 
 #: Parts of a horizontal time axis, as (left, right, start, end), in drawing units and in ms.
 Times = Sequence[tuple[float, float, float, float]]
+
+
+@functools.cache
+def script() -> str:
+    """Return the JavaScript of <tcplab-figure> with its style. A page may contain it repeatedly."""
+    style, script = (STATIC / f"figure.{kind}" for kind in ("css", "js"))
+    return f"{{\nconst STYLE = {json.dumps(style.read_text())};\n{script.read_text()}}}\n"
 
 
 def markup(title: str, image: str, alt: str, note: str) -> str:

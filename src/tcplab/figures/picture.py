@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from tcplab.experiments.mode import mode
 from tcplab.experiments.provenance import warning_note
-from tcplab.figures import element, page
+from tcplab.figures import page
 from tcplab.figures.canvas import POINTS, WIDTH, drawing
 from tcplab.figures.style import text_width_px
 from tcplab.tables import Table
@@ -81,7 +81,7 @@ class Picture:
 
     def html(self) -> str:
         """Return the figure as HTML with title, drawing, note and script."""
-        return f"{self.markup()}<script>{element.script()}</script>"
+        return f"{self.markup()}<script>{page.script()}</script>"
 
     def markup(self) -> str:
         """Return the figure as HTML without the script, for a page that contains it already."""

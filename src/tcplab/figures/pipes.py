@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tcplab.experiments import Result, table
 from tcplab.experiments.pipes import Chain, Pipeline
 from tcplab.figures import canvas, style
+from tcplab.figures.labels import Point
 from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import SMALL, TEXT, Line, Style
 from tcplab.models.copies import STAGES
@@ -22,8 +23,8 @@ _DROPPED: Final = Line(":", style.GREY, 2.2)
 
 #: The y coordinates of the programs' and the kernel's boxes, and half of a box's height.
 _PROGRAM, _KERNEL, _HALF = 0.76, 0.2, 0.14
-
-_Point = tuple[float, float]
+#: The y coordinates of the arrows' ends at the kernel's boxes and at the programs'.
+_KERNEL_EDGE, _PROGRAM_EDGE = _KERNEL + _HALF + 0.01, _PROGRAM - _HALF - 0.01
 
 
 @drawn
@@ -88,71 +89,44 @@ def _kernel_parts(pipeline: Pipeline) -> list[str]:
 
 def _draw_path(axes: Axes, pipeline: Pipeline) -> None:
     stops, parts = list(_stops(pipeline)), _kernel_parts(pipeline)
-    path = _Path(axes, len(stops) + len(parts))
+    wide = len(stops) + len(parts)
+    axes.set_axis_off()
+    axes.set(xlim=(0, wide), ylim=(0, 1))
+    axes.axhline((_KERNEL + _PROGRAM) / 2, color=style.GREY, ls=":", lw=1.2)
+    for y, words in ((_PROGRAM, "programs, each with its memory"), (_KERNEL, "the kernel")):
+        axes.text(0.005 * wide, y + _HALF + 0.03, words, va="bottom", fontweight="bold")
     for number, name in enumerate(parts):
         if name:
-            path.box(2 * number + 0.5, _KERNEL, name, style.SKY)
+            _box(axes, 2 * number + 0.5, _KERNEL, name, style.SKY)
     copies = 0
     for number, (program, takes, gives) in enumerate(stops):
-        at = 2 * number + 1.5
+        x = 2 * number + 1.5
         idle = not (takes or gives)
-        path.box(at, _PROGRAM, program, style.PALE if idle else style.YELLOW)
-        if idle:
-            path.pass_on(at)
+        _box(axes, x, _PROGRAM, program, style.PALE if idle else style.YELLOW)
+        if idle:  # the kernel passes the data on, since the program only requests the transfer
+            style.arrow(axes, (x - 0.54, _KERNEL), (x + 0.54, _KERNEL), _HANDED_ON)
+            axes.text(x, _KERNEL + 0.03, "no copy", ha="center", va="bottom")
             continue
         if takes:
             copies += 1
-            path.step(at - 0.72, at - 0.3, _COPY, str(copies), to_program=True)
+            _step(axes, (x - 0.72, _KERNEL_EDGE), (x - 0.3, _PROGRAM_EDGE), _COPY, str(copies))
         if gives:
             copies += 1
-            path.step(at + 0.3, at + 0.72, _COPY, str(copies))
+            _step(axes, (x + 0.3, _PROGRAM_EDGE), (x + 0.72, _KERNEL_EDGE), _COPY, str(copies))
         elif parts[number + 1]:
-            path.step(at + 0.3, at + 0.72, _DROPPED, "no copy")
+            _step(axes, (x + 0.3, _PROGRAM_EDGE), (x + 0.72, _KERNEL_EDGE), _DROPPED, "no copy")
 
 
-class _Path:
-    """Draw the path of a byte through kernel and programs. A place is a distance from the start."""
+def _box(axes: Axes, x: float, y: float, words: str, colour: str) -> None:
+    style.fill(axes, Style(colour, "", ""), x - 0.45, y - _HALF, 0.9, 2 * _HALF)
+    style.write(axes, x, y, words)
 
-    def __init__(self, axes: Axes, places: int) -> None:
-        self.axes = axes
-        self._places = places
-        axes.set_axis_off()
-        axes.set(xlim=(0, 1), ylim=(0, 1))
-        axes.axhline((_KERNEL + _PROGRAM) / 2, color=style.GREY, ls=":", lw=1.2)
-        for across, words in (
-            (_PROGRAM, "programs, each with its memory"),
-            (_KERNEL, "the kernel"),
-        ):
-            up = across + _HALF + 0.03
-            axes.text(0.005, up, words, va="bottom", fontweight="bold")
 
-    def _at(self, place: float, across: float) -> _Point:
-        return place / self._places, across
-
-    def box(self, place: float, across: float, words: str, colour: str) -> None:
-        x, y = self._at(place, across)
-        width, height = 0.9 / self._places, 2 * _HALF
-        look = Style(colour, "", "")
-        style.fill(self.axes, look, x - width / 2, y - height / 2, width, height)
-        style.write(self.axes, x, y, words)
-
-    def step(
-        self, begin: float, end: float, look: Line, words: str, *, to_program: bool = False
-    ) -> None:
-        """Draw a labelled arrow between kernel and program. The number of a copy has a frame."""
-        edges = _KERNEL + _HALF + 0.01, _PROGRAM - _HALF - 0.01
-        first, last = edges if to_program else edges[::-1]
-        start, stop = self._at(begin, first), self._at(end, last)
-        style.arrow(self.axes, start, stop, look)
-        copy = look is _COPY
-        edge = look.colour if copy else "none"
-        frame = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": edge, "lw": 1.5}
-        middle = (start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2
-        style.write(self.axes, *middle, words, TEXT if copy else SMALL, zorder=5, bbox=frame)
-
-    def pass_on(self, place: float) -> None:
-        """Draw an arrow within the kernel, past a program that only requests the transfer."""
-        start, end = self._at(place - 0.54, _KERNEL), self._at(place + 0.54, _KERNEL)
-        style.arrow(self.axes, start, end, _HANDED_ON)
-        x, y = self._at(place, _KERNEL)
-        self.axes.text(x, y + 0.03, "no copy", ha="center", va="bottom")
+def _step(axes: Axes, start: Point, end: Point, look: Line, words: str) -> None:
+    """Draw a labelled arrow between kernel and program. The number of a copy has a frame."""
+    style.arrow(axes, start, end, look)
+    copy = look is _COPY
+    edge = look.colour if copy else "none"
+    frame = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": edge, "lw": 1.5}
+    middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    style.write(axes, *middle, words, TEXT if copy else SMALL, zorder=5, bbox=frame)

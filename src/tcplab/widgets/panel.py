@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tcplab.checks import number as check_number
 from tcplab.checks.guesses import frontend_is_interactive
-from tcplab.figures import element
+from tcplab.figures import page
 from tcplab.widgets.controls import checked, say_all
 from tcplab.widgets.spec import KEPT_RUNS, PanelSpec
 from tcplab.widgets.words import origin
@@ -217,7 +217,7 @@ class Panel:
             return "\n".join([*parts, f"<p>{escape(message)}</p>"])
         run = self.runs[-1]
         settings = say_all(self.spec.controls, run["values"])
-        script = [f"<script>{element.script()}</script>"] if run["figure"] else []
+        script = [f"<script>{page.script()}</script>"] if run["figure"] else []
         parts += [f"<p>{escape(settings)}</p>", run["figure"], *script, run["table"], origin(run)]
         return "\n".join(parts)
 

@@ -20,7 +20,7 @@ from uuid import uuid4
 import anywidget
 import traitlets
 
-from tcplab.figures import element
+from tcplab.figures import page
 from tcplab.widgets import words
 from tcplab.widgets.fields import GuessField, make_field
 from tcplab.widgets.spec import KEPT_RUNS, load
@@ -41,7 +41,7 @@ GUESS_FIRST: Final = (
 class Page(anywidget.AnyWidget):
     """The part of a panel that runs the course's JavaScript, panel.js."""
 
-    _esm = element.script() + (STATIC / "panel.js").read_text()
+    _esm = page.script() + (STATIC / "panel.js").read_text()
     _css = STATIC / "panel.css"
 
     title = traitlets.Unicode().tag(sync=True)
@@ -85,6 +85,11 @@ class PanelView:
         self.save_picture = w.Button(description="Save picture (.png)")
         timeline = [self.timeline] if spec.timeline else []
         self.frame = group("frame", self.picture, *timeline, self.page)
+        heading = f"<{self.heading}>{escape(panel.title)}</{self.heading}>"
+        self.title = w.HTML(heading)
+        self.asked = group("field", self.prediction, self.refused)
+        self.actions = [group("actions", self.run, self.stop), self.progress, self.status]
+        self.files = group("files", self.save_picture, self.save)
         self.widget = w.Box(self._arranged()).add_class("tcplab-panel")
         self._values: Any = None
         self.refresh()
@@ -113,25 +118,10 @@ class PanelView:
         import ipywidgets as w
 
         summary = w.HTML(f"<p>{escape(self.panel.spec.summary)}</p>")
-        left = group("controls", *self.fields.values(), self._asked(), *self._actions())
-        right = group(
-            "output", self.frame, self.comparison, self.numbers, self.origin, self._files()
-        )
-        return [self._title(), summary, group("body", left, right)]
-
-    def _title(self) -> Any:
-        import ipywidgets as w
-
-        return w.HTML(f"<{self.heading}>{escape(self.panel.title)}</{self.heading}>")
-
-    def _asked(self) -> Any:
-        return group("field", self.prediction, self.refused)
-
-    def _actions(self) -> list[Any]:
-        return [group("actions", self.run, self.stop), self.progress, self.status]
-
-    def _files(self) -> Any:
-        return group("files", self.save_picture, self.save)
+        left = group("controls", *self.fields.values(), self.asked, *self.actions)
+        shown = self.comparison, self.numbers, self.origin, self.files
+        right = group("output", self.frame, *shown)
+        return [self.title, summary, group("body", left, right)]
 
     # ---- the panel's state ----
 

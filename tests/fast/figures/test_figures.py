@@ -210,7 +210,7 @@ def test_curves_ignore_the_end_of_the_connection() -> None:
     rows = bulk_rows()
     rows.append(ack(5000, 101_361, flags=17))  # the FIN is acknowledged much later
     later = explain_evidence([Event(ns(0), "write", 101_360)], capture(rows), OPTIONS)
-    assert figures.in_flight(later).table.rows[-1] == last | {"cwnd_bytes": None}
+    assert figures.in_flight(later).table.rows[-1] == {**last, "cwnd_bytes": None}
 
 
 # ---- readable by everybody -----------------------------------------------------------------------
