@@ -49,9 +49,9 @@ def quickstart(directory: Annotated[Path, Spelled(Path, "DIRECTORY")]) -> int:
 
     Example: tcplab quickstart tcplab-course
     """
-    from tcplab.course import files
+    from tcplab.course import opening
 
-    files.quickstart(directory)
+    opening.quickstart(directory)
     print(f"Continue with: tcplab lab {directory}")
     return 0
 
@@ -65,14 +65,14 @@ def lab(directory: Annotated[Path, Spelled(Path, "DIRECTORY")] = Path("tcplab-co
     Example: tcplab lab
     """
     with loading():
-        from tcplab.course import files, opening
+        from tcplab.course import opening
 
     opening.prepare()
     here = Path()
     if directory == Path("tcplab-course") and (here / opening.START).is_file():
         directory = here
     elif not (directory / opening.START).is_file():
-        files.quickstart(directory)
+        opening.quickstart(directory)
     doctor()
     sys.stdout.flush()
     argv = opening.command(directory)

@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import platform
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -66,14 +67,7 @@ def lessons() -> list[Lesson]:
 
 def capabilities() -> list[Capability]:
     """Check what the course depends on, which takes about a tenth of a second."""
-    return [
-        _kernel(),
-        _cores(),
-        _programs(),
-        _compiler(),
-        _namespaces(),
-        _congestion_control(),
-    ]
+    return [*_machine(), *_programs(), _namespaces(), _congestion_control()]
 
 
 def mode_of(lesson: Lesson, blocked: str | None) -> str:
@@ -121,36 +115,27 @@ def summary() -> list[str]:
     return lines
 
 
-def _kernel() -> Capability:
+def _machine() -> Iterator[Capability]:
     system, release = platform.system(), platform.release()
     new_enough = system == "Linux" and tuple(map(int, release.split(".")[:2])) >= (5, 6)
     advice = "" if new_enough else "use a Linux kernel of version 5.6 or later"
-    return Capability("kernel", new_enough, f"{system} {release}", advice)
-
-
-def _cores() -> Capability:
+    yield Capability("kernel", new_enough, f"{system} {release}", advice)
     cores = len(os.sched_getaffinity(0))
-    advice = (
-        "" if cores > 1 else "give the machine two cores: the hosts and the wire share this one"
-    )
-    return Capability("cores", cores > 1, str(cores), advice)
+    advice = "give the machine two cores: the hosts and the wire share this one"
+    yield Capability("cores", cores > 1, str(cores), "" if cores > 1 else advice)
 
 
-def _programs() -> Capability:
-    try:
-        return Capability("C programs", True, f"in {program_path('lab_init').parent}")
-    except LabError as error:
-        advice = str(error) if machine.find("cc") else ""  # the next line names the compiler
-        return Capability("C programs", False, "not built", advice)
-
-
-def _compiler() -> Capability:
+def _programs() -> Iterator[Capability]:
     path = machine.find("cc")
+    try:
+        yield Capability("C programs", True, f"in {program_path('lab_init').parent}")
+    except LabError as error:  # without a compiler, the next line says what to do
+        yield Capability("C programs", False, "not built", str(error) if path else "")
     # An installed package comes without the Makefile.
     cloned = (course_folder() / "Makefile").is_file()
     zig = "make lab CC=zig" if cloned else "pip install ziglang; export CC='python -m ziglang cc'"
     advice = "" if path else f"{machine.lacking('cc')}; or without root: {zig}"
-    return Capability("C compiler", bool(path), path or "none", advice)
+    yield Capability("C compiler", bool(path), path or "none", advice)
 
 
 def _namespaces() -> Capability:

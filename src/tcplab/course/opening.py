@@ -1,20 +1,52 @@
-"""Open JupyterLab on the start page, without the instructor's tools, for `tcplab lab`."""
+"""Copy the course for a learner, and open JupyterLab without the instructor's tools."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Final
 
 from tcplab import machine
-from tcplab.errors import MissingError
+from tcplab.errors import MissingError, ParameterError
 from tcplab.programs.sources import course_folder
 
 START: Final = "start.ipynb"
 #: The learner's settings, which hide the developers' files, Formgrader and Create Assignment. An
 #: instructor starts `jupyter lab`.
 _SETTINGS: Final = "tools/learner"
+
+#: The files that a learner needs. src/CMakeLists.txt puts them into the wheel.
+NAMES: Final = (
+    "start.ipynb",
+    "lessons",
+    "exercises",
+    "docs/any-program.md",
+    "docs/claims.md",
+    "docs/glossary.md",
+    "docs/handout.md",
+    "docs/kernels.md",
+    "docs/learners-guide.md",
+    "docs/platforms.md",
+    "LICENSE",
+    "LICENSE-CC-BY-4.0",
+)
+#: Names of files that a learner's work creates. They are not copied.
+_OF_A_LEARNER: Final = shutil.ignore_patterns(".*", "predictions.json", "captures", "__pycache__")
+
+
+def quickstart(directory: Path) -> None:
+    """Copy the lessons, exercises, start page and guides into a new or empty directory."""
+    if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+        raise ParameterError(f"{directory} is not an empty directory; name a new one")
+    for name in NAMES:
+        source, target = course_folder() / name, directory / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=_OF_A_LEARNER)
+        else:
+            shutil.copy(source, target)
 
 
 def prepare() -> None:
