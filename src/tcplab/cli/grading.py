@@ -390,7 +390,8 @@ def try_assignment(
             if result.scores[question] != expected:
                 print(f"{result.name} {question}: expected {expected}. {result.messages[question]}")
     broken = broken_rules(trial)
-    print(*broken, f"\n{trial.full:g} points by the grader, {trial.all_points:g} in all", sep="\n")
+    in_all = sum(trial.all_points.values())
+    print(*broken, f"\n{trial.full:g} points by the grader, {in_all:g} in all", sep="\n")
     return 0 if not broken and all(result.as_expected for result in results) else 1
 
 

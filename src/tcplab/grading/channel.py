@@ -89,7 +89,8 @@ def _parsed(line: bytes) -> Any:
         raise ValueError(constant)
 
     try:
-        return json.loads(line, parse_constant=refuse)
+        parsed = json.loads(line, parse_constant=refuse)
+        return json.loads(whole(json.dumps(parsed, ensure_ascii=False)))
     except (ValueError, RecursionError):
         return None
 
@@ -138,7 +139,7 @@ def _displayed(kind: str, value: Any) -> str | None:
 
 def _shown(text: str, most: int = MAX_OUTPUT) -> str:
     """Remove control characters and escape sequences, and cut the text to `most` characters."""
-    return whole(_CONTROL.sub("", text[: 4 * most].replace("\r\n", "\n"))[:most])
+    return _CONTROL.sub("", text[: 4 * most].replace("\r\n", "\n"))[:most]
 
 
 # ---- answers -------------------------------------------------------------------------------------
@@ -147,21 +148,10 @@ def _shown(text: str, most: int = MAX_OUTPUT) -> str:
 def _answer(value: Any, received: Received) -> Any:
     """Return a copy of a value, after checking that the runner's plain() can have made it."""
     # A value that is not supported has become an object, which adds a level and an item.
-    if (copied := plain(value, MAX_DEPTH + 1, 2 * MAX_ITEMS)) == value:
-        return _whole(copied)
+    if plain(value, MAX_DEPTH + 1, 2 * MAX_ITEMS) == value:
+        return value
     received.note("an answer that is not in the runner's format")
     return None
-
-
-def _whole(value: Any) -> Any:
-    match value:
-        case str():
-            return whole(value)
-        case list():
-            return [_whole(item) for item in value]
-        case dict():
-            return {whole(key): _whole(item) for key, item in value.items()}
-    return value
 
 
 def _files(sent: Mapping[str, Any], wanted: Sequence[str], received: Received) -> dict[str, bytes]:

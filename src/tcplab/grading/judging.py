@@ -23,7 +23,7 @@ from typing import Any, Final
 from tcplab.errors import LabError
 from tcplab.grading import sandbox
 from tcplab.grading.assignment import Task, load_module, normal_id
-from tcplab.grading.channel import receive
+from tcplab.grading.channel import MAX_OUTPUT, receive
 from tcplab.grading.checks import Verdict
 from tcplab.grading.flags import suspicious_answers, suspicious_source
 from tcplab.grading.processes import reason
@@ -37,6 +37,7 @@ MAX_MESSAGE: Final = 2000
 #: and questions together. An honest submission takes a few seconds.
 CELLS_S: Final = 35.0
 JUDGING_S: Final = 50.0
+_CELLS_LIMITS: Final = Limits(wall_s=int(CELLS_S))
 
 
 @dataclass(slots=True)
@@ -69,24 +70,27 @@ def parts_of(notebook: Any) -> tuple[dict[str, Any], list[tuple[int, str]]]:
 
 
 class Judge:
-    """The judge in the source folder of one assignment, such as solutions/small-writes."""
+    """The judge in the source folder of one assignment, such as solutions/small-writes.
 
-    def __init__(self, source: Path, *, unsafe: bool = False, limits: Limits | None = None) -> None:
+    `own` work is judged with the numbers of the id that the notebook names.
+    """
+
+    def __init__(
+        self,
+        source: Path,
+        *,
+        unsafe: bool = False,
+        own: bool = False,
+        limits: Limits = _CELLS_LIMITS,
+    ) -> None:
         self.name = source.name
         self.task = Task(source / "task.py", self.name)
         self._source = source
         self.module = load_module(source / "hidden" / "judge.py", f"tcplab_judge_{self.name}")
-        self._unsafe = unsafe
-        self._limits = limits
+        self._unsafe, self._own, self._limits = unsafe, own, limits
 
     def judge(
-        self,
-        student: str,
-        cells: Cells,
-        questions: Sequence[str],
-        folder: Path,
-        *,
-        cell_timeout_s: float = 30.0,
+        self, student: str, cells: Cells, questions: Sequence[str], folder: Path
     ) -> tuple[CellsRun, dict[str, Verdict]]:
         """Run a submission's cells, and judge each question; return the results and the verdicts.
 
@@ -99,11 +103,12 @@ class Judge:
             folder,
             names,
             self.task.files,
-            limits=self._limits or Limits(wall_s=int(CELLS_S)),
-            cell_timeout_s=cell_timeout_s,
+            limits=self._limits,
             student=student,
             unsafe=self._unsafe,
         )
+        if self._own:
+            student = ran.claimed or student
         answers = {name: ran.answers.get(name) for name in names}
         files = {**read_files(folder, self.task.files), **ran.files}
         files = {name: files[name] for name in self.task.files if name in files}
@@ -166,8 +171,8 @@ class Judge:
 
 def _look(submission: Submission, cells: Cells, ran: CellsRun) -> None:
     """Flag suspicious code in a submission, and the use of another student's numbers."""
-    claimed, student = submission.answers["student"], submission.student
-    if isinstance(claimed, str) and normal_id(claimed) != normal_id(student):
+    claimed, student = ran.claimed, submission.student
+    if claimed is not None and normal_id(claimed) != normal_id(student):
         ran.flags.append(f"other-student: the notebook says {claimed[:40]!r}")
         ran.notes.append(
             f"Your notebook uses the numbers of {claimed[:40]!r}, but it was handed in by"
@@ -205,6 +210,12 @@ class CellsRun:
     #: why the answers are unknown although the cells stayed within all limits, or empty
     failure: str = ""
 
+    @property
+    def claimed(self) -> str | None:
+        """The id that the notebook's variable `student` names, or None."""
+        student = self.answers.get("student")
+        return student if isinstance(student, str) and student.strip() else None
+
 
 def run_cells(
     cells: Cells,
@@ -212,8 +223,7 @@ def run_cells(
     names: Sequence[str],
     files: Sequence[str],
     *,
-    limits: Limits | None = None,
-    cell_timeout_s: float = 30.0,
+    limits: Limits = _CELLS_LIMITS,
     student: str = "learner",
     unsafe: bool = False,
 ) -> CellsRun:
@@ -223,15 +233,14 @@ def run_cells(
     interrupted), the other cells are run again without it in the remaining time. No cell is run
     again if SIGKILL ended the process within its limits.
     """
-    ran, left, limits = CellsRun(), list(cells), limits or Limits()
+    ran, left = CellsRun(), list(cells)
     deadline_s = time.monotonic() + limits.wall_s
     for _ in range(MAX_RESTARTS + 1):
         request = {
             "cells": [{"index": index, "source": source} for index, source in left],
             "names": list(names),
             "files": list(files),
-            "cell_timeout_s": cell_timeout_s,
-            "cell_output_bytes": 20_000,
+            "cell_output_bytes": MAX_OUTPUT,
             "time_s": _SHARE * limits.wall_s,
         }
         outcome = _run_inside(request, folder, student, limits, unsafe)

@@ -17,7 +17,7 @@ from nbgrader.api import Gradebook
 from nbgrader.converters.base import NotebookExporter
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearMarkScheme, NbGraderPreprocessor
-from traitlets import Bool, Float, Integer, List, Unicode
+from traitlets import Bool, Integer, List, Unicode
 
 from tcplab.errors import StepError
 from tcplab.grading.archive import write_whole
@@ -123,7 +123,6 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
     unsafe_no_sandbox = Bool(
         False, help="Run submissions without a sandbox; every feedback page then says so."
     ).tag(config=True)
-    cell_timeout_s = Float(30.0, help="Time limit for each cell in seconds.").tag(config=True)
     repairs = List(Unicode(), help="Repairs of the files, made before.").tag(config=True)
     flags = List(Unicode(), help="Flags of the files, set before.").tag(config=True)
 
@@ -157,7 +156,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
     def _judge(self, nb: Any, source: Path, folder: Path, report: JudgingReport) -> None:
         tests, cells = parts_of(nb)
         ran, verdicts = Judge(source, unsafe=self.unsafe_no_sandbox).judge(
-            report.student, cells, list(tests), folder, cell_timeout_s=self.cell_timeout_s
+            report.student, cells, list(tests), folder
         )
         for index, _source in cells:
             _set_outputs(nb.cells[index], ran.outputs.get(index, []))

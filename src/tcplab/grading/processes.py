@@ -25,7 +25,7 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -62,7 +62,7 @@ class Child:
     Args:
         limits: limits on the process, or None.
         start: how to start the process, "fork" or "forkserver".
-        folder: folder for temporary files, or None for that of the owner.
+        scratch: where to make a folder for the temporary files of the process, or None for none.
     """
 
     def __init__(
@@ -71,44 +71,44 @@ class Child:
         *arguments: Any,
         limits: StepLimits | None = None,
         start: str = "fork",
-        folder: str | None = None,
+        scratch: Path | None = None,
     ) -> None:
+        self._owned = ExitStack()
+        folder = None
+        if scratch is not None:
+            made = tempfile.TemporaryDirectory(prefix="slot-", dir=scratch)
+            folder = self._owned.enter_context(made)
         context: Any = multiprocessing.get_context(start)
         self.connection, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(
+        self.process = context.Process(
             target=_call, args=(theirs, limits, folder, function, arguments)
         )
         with theirs, warnings.catch_warnings():
             # Python 3.12 warns about fork() in a process with several threads. A grading process
             # has at most one other thread, which waits for its owner to end.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self._process.start()
+            self.process.start()
 
     def result(self, most_bytes: int | None = None) -> Any:
         """Wait for the result and return it, or raise StepError."""
         try:
             answer = json.loads(self.connection.recv_bytes(most_bytes))
         except (EOFError, OSError):
-            self._process.join(1.0)
-            raise StepError(f"the grading process died ({self._how_it_died()})") from None
+            self.process.join(1.0)
+            status = self.process.exitcode or 0
+            how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+            raise StepError(f"the grading process died ({how})") from None
         if "error" in answer:
             raise StepError(answer["error"])
         return answer["result"]
 
-    def _how_it_died(self) -> str:
-        status = self._process.exitcode or 0
-        return signal.Signals(-status).name if status < 0 else f"exit status {status}"
-
-    def kill(self) -> None:
-        """Kill the process, which closes its end of the connection."""
-        self._process.kill()
-
     def close(self) -> None:
-        """Kill the process, and wait for its end."""
-        self._process.kill()
-        self._process.join()
-        self._process.close()
+        """Kill the process, wait for its end, and remove its folder."""
+        self.process.kill()
+        self.process.join()
+        self.process.close()
         self.connection.close()
+        self._owned.close()
 
 
 def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | None = None) -> Any:
@@ -302,56 +302,40 @@ def run_each(
         while running or not coming.is_over:
             look_for_interrupt()
             while len(running) < jobs and (following := coming.take()) is not None:
-                slot = _Slot(function, *following, scratch, deadline_s, start)
-                running[slot.child.connection] = slot
+                child = Child(function, following[0], start=start, scratch=scratch)
+                end_s = time.monotonic() + deadline_s
+                running[child.connection] = _Slot(*following, child, end_s)
             for slot in running.values():
-                slot.kill_if_late()
+                if time.monotonic() > slot.end_s:
+                    slot.child.process.kill()
             for connection in wait(list(running), timeout=1.0):
                 slot = running.pop(connection)
                 finished = slot.finish()
-                if finished.error and slot.attempts > 1 and not slot.is_late:
+                is_late = time.monotonic() > slot.end_s
+                if finished.error and is_late:
+                    yield Finished(slot.task, None, f"not graded within {deadline_s:g} s")
+                elif finished.error and slot.attempts > 1:
                     coming.again.append((slot.task, slot.attempts - 1))
                 else:
                     yield finished
     finally:
         for slot in running.values():
-            slot.close()
+            slot.child.close()
 
 
+@dataclass(frozen=True, slots=True)
 class _Slot(Generic[T]):
     """A place in the pool with the process that runs a task."""
 
-    def __init__(
-        self,
-        function: Callable[[T], Any],
-        task: T,
-        attempts: int,
-        scratch: Path,
-        deadline_s: float,
-        start: str,
-    ) -> None:
-        self.task = task
-        self.attempts = attempts
-        self.is_late = False
-        self._deadline_s = deadline_s
-        self._started_s = time.monotonic()
-        self._folder = tempfile.TemporaryDirectory(prefix="slot-", dir=scratch)
-        self.child = Child(function, task, start=start, folder=self._folder.name)
-
-    def kill_if_late(self) -> None:
-        if time.monotonic() > self._started_s + self._deadline_s:
-            self.is_late = True
-            self.child.kill()
+    task: T
+    attempts: int
+    child: Child
+    end_s: float  #: when the process is killed, by time.monotonic()
 
     def finish(self) -> Finished[T]:
         try:
             return Finished(self.task, self.child.result())
         except StepError as error:
-            late = f"not graded within {self._deadline_s:g} s"
-            return Finished(self.task, None, late if self.is_late else str(error))
+            return Finished(self.task, None, str(error))
         finally:
-            self.close()
-
-    def close(self) -> None:
-        self.child.close()
-        self._folder.cleanup()
+            self.child.close()

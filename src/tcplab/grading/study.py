@@ -12,7 +12,6 @@ its learners have an instructor.
 
 from __future__ import annotations
 
-import ast
 import difflib
 import hashlib
 import json
@@ -25,7 +24,7 @@ import textwrap
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -33,15 +32,16 @@ from typing import Any, Final
 from tcplab.checks import choice
 from tcplab.errors import ParameterError, TcplabError
 from tcplab.grading.archive import named_in, take_out, write_whole
-from tcplab.grading.assignment import Assignment, Task, open_assignment
+from tcplab.grading.assignment import Assignment, open_assignment
 from tcplab.grading.checks import score
 from tcplab.grading.drawing import solved
-from tcplab.grading.judging import Cells, CellsRun, Judge, parts_of
+from tcplab.grading.judging import Cells, CellsRun, parts_of
 from tcplab.grading.release import SOLUTION, released_files, without_marks
 from tcplab.grading.repair import repair
+from tcplab.grading.sandbox import why_no_sandbox
 from tcplab.grading.sandbox_runner import plain
+from tcplab.grading.trial import Trial
 from tcplab.programs.sources import course_folder
-from tcplab.tables import Column, Table
 
 ATTEMPTS_FILE: Final = "attempts.json"
 #: A model answer is shown after this many attempts without full points, or one for written text.
@@ -67,7 +67,7 @@ class ModelAnswer:
     def __str__(self) -> str:
         values = "\n".join(f"{name} = {value!r}" for name, value in self.values.items())
         parts = [textwrap.indent(text, "    ") for text in (values, self.text) if text]
-        parts += [_wrapped(f"Why: {self.why}", "  ")] if self.why else []
+        parts += [_wrapped(f"  Why: {self.why}", "  ")] if self.why else []
         return "\n\n".join(parts)
 
 
@@ -91,8 +91,7 @@ class Study:
     student: str  #: id of the student whose numbers were used
     judged: Sequence[Judged]
     source: str  #: a phrase that names the answers that were judged
-    notes: Sequence[str] = field(default_factory=list)  #: failed cells, a missing sandbox, …
-    following: str = ""  #: slug of the lesson after that of the problem set, or empty
+    notes: Sequence[str]  #: failed cells, a missing sandbox, …
 
     @property
     def heading(self) -> str:
@@ -114,9 +113,7 @@ class Study:
         if short:
             steps = f"Next: work on {', '.join(short)}, save, and run this again."
         else:
-            steps = (
-                f"Next: lesson {self.following}." if self.following else "All points are earned."
-            )
+            steps = "All points are earned."
         if own := [one.question for one in self.judged if one.points is None and one.attempts]:
             steps += f" Mark {', '.join(own)} yourself, with the mark scheme."
         if any(one.model is None and one.points != one.full for one in self.judged):
@@ -131,32 +128,14 @@ class Study:
         for judged in self.judged:
             points = "–" if judged.points is None else f"{judged.points:g}"
             head = f"{judged.question}  {points} of {judged.full:g}"
-            parts.append(_wrapped(f"{head}  {judged.message}", " " * 4, first=""))
+            parts.append(_wrapped(f"{head}  {judged.message}", " " * 4))
         for judged in self.judged:
             if judged.model is not None:
                 parts.append(f"{judged.question}, the {judged.model.name}\n\n{judged.model}")
         return "\n\n".join([*parts, self.next_steps])
 
     def _repr_html_(self) -> str:
-        columns = [
-            Column("question", "question"),
-            Column("points", "points", "g"),
-            Column("full", "of", "g"),
-            Column("attempts", "attempts", "d"),
-            Column("message", "message"),
-        ]
-        rows = [{column.key: getattr(one, column.key) for column in columns} for one in self.judged]
-        parts = [Table(columns, rows, caption=self.heading)._repr_html_()]
-        notes = [f"Judged: {self.source}.", *self.notes, self.next_steps]
-        parts += [f"<p>{escape(note)}</p>" for note in notes]
-        for one in self.judged:
-            if one.model is not None:
-                summary = f"{one.question}, the {one.model.name}"
-                parts.append(
-                    f"<details><summary>{summary}</summary><pre>{escape(str(one.model))}</pre>"
-                    "</details>"
-                )
-        return "\n".join(parts)
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def study(
@@ -193,7 +172,7 @@ def study(
         source = "the variables of this notebook"
     else:
         cells = parts_of(problem_set.repaired.notebook)[1]
-        student = _student_in(cells) or open_assignment(name, folder=problem_set.exercise).student
+        student = open_assignment(name, folder=problem_set.exercise).student
         source = problem_set.saved
     return problem_set.judge(student, cells, questions, answers, source)
 
@@ -237,19 +216,14 @@ class _ProblemSet:
                 f"study is off: this copy has no solutions to {name}; hand it in, and your"
                 " instructor's feedback will show what is right"
             )
-        notebook = nbformat.read(self._source / f"{name}.ipynb", as_version=4)
-        self._cells = notebook.cells
-        self.points = {
-            cell.metadata.nbgrader.grade_id: float(cell.metadata.nbgrader.points)
-            for cell in self._cells
-            if cell.metadata.get("nbgrader", {}).get("points")
-        }
-        self.task = Task(self._source / "task.py", name)
+        self._blocked = why_no_sandbox()
+        self._trial = Trial(self._source, unsafe=self._blocked is not None, own=True)
+        self.points, self.task = self._trial.all_points, self._trial.task
         # Questions without a variable ask for a file. They are in the order of the files.
         programs = [question for question, names in self.task.answers.items() if not names]
         self._files = dict(zip(programs, self.task.files, strict=False))
         self._released = released_files(self._source)
-        handed_out = nbformat.from_dict(notebook)
+        handed_out = nbformat.from_dict(self._trial.notebook)
         for cell in handed_out.cells:
             cell.source = SOLUTION.sub("", cell.source)
         path = self.exercise / f"{name}.ipynb"
@@ -270,11 +244,7 @@ class _ProblemSet:
         self, student: str, cells: Cells, questions: Sequence[str], answers: bool, source: str
     ) -> Study:
         """Grade the learner's answers, record the attempt, and return the result."""
-        from tcplab.grading.sandbox import why_no_sandbox
-
         wanted = [question for question in self.points if not questions or question in questions]
-        blocked = why_no_sandbox()
-        judge = Judge(self._source, unsafe=blocked is not None)
         with tempfile.TemporaryDirectory(prefix="tcplab-study-") as directory:
             Path(directory).chmod(0o755)
             folder = Path(directory) / "given"
@@ -282,7 +252,8 @@ class _ProblemSet:
                 self.exercise, folder, ignore=shutil.ignore_patterns(".*", "__pycache__")
             )
             by_judge = [question for question in wanted if not self._is_left_alone(question)]
-            ran, verdicts = judge.judge(student, cells, by_judge, folder)
+            ran, verdicts = self._trial.judge.judge(student, cells, by_judge, folder)
+        student = ran.claimed or student
         stored = attempts(self._course)
         mine = stored.setdefault(self.name, {})
         judged = []
@@ -297,8 +268,10 @@ class _ProblemSet:
             elif question in self.task.answers:
                 points, message = 0.0, f"{self._files[question]} is unchanged."
             tries = mine.get(question, [])
-            _note(tries, self._given(question, ran), points, full)
-            if tries:
+            given = self._given(question, ran)
+            if given is not None and all(earlier["answer"] != given for earlier in tries):
+                at = time.strftime("%Y-%m-%d %H:%M")
+                tries.append({"at": at, "answer": given, "points": points, "of": full})
                 mine[question] = tries
             enough = ENOUGH if question in self.task.answers else 1
             shown = answers or (len(tries) >= enough and points != full)
@@ -308,21 +281,11 @@ class _ProblemSet:
         path = self._course / "exercises" / ATTEMPTS_FILE
         write_whole(path, json.dumps(stored, indent=1) + "\n")
         notes = [*ran.notes, *_failed_cells(ran)]
-        if blocked:
-            notes.append(f"Judged without a sandbox: {blocked}")
+        if self._blocked:
+            notes.append(f"Judged without a sandbox: {self._blocked}")
         if self.task.files:
             source = " with ".join([source, ", ".join(self.task.files)])
-        return Study(self.name, student, judged, source, notes, self._following())
-
-    def _following(self) -> str:
-        """Return the slug of the next lesson that does not belong to this problem set, or ""."""
-        slugs = []
-        for path in sorted(self._course.glob("lessons/[0-9]*-*.ipynb")):
-            slug = path.stem.partition("-")[2]
-            if slug == self.name or f"exercises/{self.name}/" not in path.read_text():
-                slugs.append(slug)
-        after = slugs[slugs.index(self.name) + 1 :] if self.name in slugs else []
-        return after[0] if after else ""
+        return Study(self.name, student, judged, source, notes)
 
     def _is_left_alone(self, question: str) -> bool:
         """Return whether no judge is needed, as for a written answer or an unchanged C file."""
@@ -356,9 +319,7 @@ class _ProblemSet:
         why = " ".join(reasons.get(question, "").split())
         names = self.task.answers.get(question)
         if names is None:
-            graded = (c for c in self._cells if "nbgrader" in c.metadata)
-            (cell,) = (c for c in graded if c.metadata.nbgrader.get("grade_id") == question)
-            scheme = _SCHEME.search(cell.source)
+            scheme = _SCHEME.search(self._trial.marked[question].source)
             return ModelAnswer({}, scheme[1] if scheme else "", why, "mark scheme")
         if not names:
             return ModelAnswer({}, self._changes(self._files[question]), why)
@@ -366,24 +327,15 @@ class _ProblemSet:
         with tempfile.TemporaryDirectory(prefix="tcplab-study-") as directory:
             if captures := named_in(numbers):
                 take_out(self._source, captures, Path(directory))
-            for key in {"capture", "captures"} & numbers.keys():
-                numbers[key] = _whole(numbers[key], Path(directory))
+            if "capture" in numbers:
+                numbers["capture"] = str(Path(directory, numbers["capture"]))
+            if "captures" in numbers:
+                numbers["captures"] = [str(Path(directory, name)) for name in numbers["captures"]]
             variables = solved(self._source, numbers)
         values = {name: plain(variables[name]) for name in names}
-        return ModelAnswer(values, self._lines(question), why)
-
-    def _lines(self, question: str) -> str:
-        """Return the solution's lines between the previous question and this one."""
-        lines: list[str] = []
-        for cell in self._cells:
-            metadata = cell.metadata.get("nbgrader", {})
-            if metadata.get("solution") and cell.cell_type == "code":
-                lines += SOLUTION.findall(cell.source)
-            elif metadata.get("grade"):
-                if metadata["grade_id"] == question:
-                    break
-                lines = []
-        return "\n".join(lines).strip()
+        cells = [c for name, c in self._trial.solution if name.partition("-")[0] == question]
+        lines = "".join(part for cell in cells for part in SOLUTION.findall(cell))
+        return ModelAnswer(values, lines.strip(), why)
 
     def _changes(self, file: str) -> str:
         """Return the reference solution of a C file as a diff."""
@@ -395,37 +347,6 @@ class _ProblemSet:
         return "\n".join([f"{file}, as handed out (-) and in {where} (+)", *lines])
 
 
-def _note(
-    tries: list[dict[str, Any]], given: str | None, points: float | None, full: float
-) -> None:
-    if given is not None and all(earlier["answer"] != given for earlier in tries):
-        at = time.strftime("%Y-%m-%d %H:%M")
-        tries.append({"at": at, "answer": given, "points": points, "of": full})
-
-
-def _whole(path: str | Sequence[str], folder: Path) -> str | list[str]:
-    return str(folder / path) if isinstance(path, str) else [str(folder / part) for part in path]
-
-
-def _student_in(cells: Cells) -> str | None:
-    """Return the id that student = "ada" or open_assignment("cork", "ada") sets, or None."""
-    student = None
-    for _, source in cells:
-        try:
-            nodes = list(ast.walk(ast.parse(source)))
-        except SyntaxError:
-            continue
-        for node in nodes:
-            match node:
-                case ast.Assign(targets=[ast.Name(id="student")], value=ast.Constant(str(words))):
-                    student = words
-                case ast.Call(
-                    func=ast.Name(id="open_assignment"), args=[_, ast.Constant(str(words))]
-                ):
-                    student = words
-    return student
-
-
 def _failed_cells(ran: CellsRun) -> list[str]:
     return [
         f"Cell {index + 1} of the notebook ends with {output['ename']}: {output['evalue']}"
@@ -435,10 +356,8 @@ def _failed_cells(ran: CellsRun) -> list[str]:
     ]
 
 
-def _wrapped(text: str, indent: str, first: str | None = None) -> str:
-    """Wrap a text for a terminal, keeping its line ends. `first` is the first line's indent."""
-    lines = []
-    for number, line in enumerate(text.splitlines()):
-        start = first if first is not None and number == 0 else indent
-        lines.append(textwrap.fill(line, 96, initial_indent=start, subsequent_indent=indent))
-    return "\n".join(lines)
+def _wrapped(text: str, indent: str) -> str:
+    """Wrap a text for a terminal, and indent all lines but the first."""
+    return textwrap.indent(
+        "\n".join(textwrap.fill(line, 96 - len(indent)) for line in text.splitlines()), indent
+    ).removeprefix(indent)

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -98,33 +98,34 @@ class LabRun:
         return self.peer_error != NOT_LISTENING
 
 
+def _by_name(check: Callable[..., Verdict]) -> Callable[..., Verdict]:
+    """Return a method that applies a check of tcplab.grading.checks to the answer of a name."""
+
+    def checked(self: Submission, name: str, *expected: Any, **options: Any) -> Verdict:
+        return check(self.answers[name], *expected, name=name, **options)
+
+    return checked
+
+
+@dataclass
 class Submission:
-    """One student's submission, as a check sees it, for use in a with statement.
+    """One student's submission, as a check sees it, for use in a with statement."""
 
-    `answers` are the notebook's variables as plain data. `unsafe` compiles and runs without a
-    sandbox, on a learner's own machine. At `deadline_s`, by time.monotonic(), the learner's
-    programs are ended. `folder` contains the archive of the captures.
-    """
+    student: str
+    numbers: Mapping[str, Any]
+    answers: Mapping[str, Any]  #: the notebook's variables as plain data
+    files: Mapping[str, bytes]
+    unsafe: bool = False  #: True to use no sandbox, on a learner's own machine
+    folder: Path = Path()  #: where the archive of the captures is
+    deadline_s: float = math.inf  #: when the programs are ended, by time.monotonic()
+    flags: list[str] = field(default_factory=list, init=False)
 
-    def __init__(
-        self,
-        student: str,
-        numbers: Mapping[str, Any],
-        answers: Mapping[str, Any],
-        files: Mapping[str, bytes],
-        *,
-        unsafe: bool = False,
-        folder: Path | None = None,
-        deadline_s: float = math.inf,
-    ) -> None:
-        self.student = student
-        self.numbers = numbers
-        self.answers = answers
-        self.files = files
-        self.unsafe = unsafe
-        self.folder = folder or Path()
-        self._deadline_s = deadline_s
-        self.flags: list[str] = []
+    check_number = _by_name(number)
+    check_count = _by_name(count)
+    check_counts = _by_name(counts)
+    check_choice = _by_name(choice)
+
+    def __post_init__(self) -> None:
         self._stack = ExitStack()
         self._labs: dict[str, Lab] = {}
         self._built: dict[tuple[str, ...], Built | LabError] = {}
@@ -146,27 +147,7 @@ class Submission:
 
     @property
     def is_late(self) -> bool:
-        return time.monotonic() > self._deadline_s
-
-    # -- answers: the checks of tcplab.grading.checks, by the answer's name --
-
-    def check_number(self, name: str, expected: float, **options: Any) -> Verdict:
-        """Give full marks for a number near the expected one; see checks.number()."""
-        return number(self.answers[name], expected, name=name, **options)
-
-    def check_count(self, name: str, expected: int, **options: Any) -> Verdict:
-        """Give full marks for exactly the expected whole number; see checks.count()."""
-        return count(self.answers[name], expected, name=name, **options)
-
-    def check_counts(self, name: str, expected: Sequence[int], **options: Any) -> Verdict:
-        """Give full marks for whole numbers, all right and in order; see checks.counts()."""
-        return counts(self.answers[name], expected, name=name, **options)
-
-    def check_choice(
-        self, name: str, expected: str, words: Sequence[str], **options: Any
-    ) -> Verdict:
-        """Give full marks for the right word; see checks.choice()."""
-        return choice(self.answers[name], expected, words, name=name, **options)
+        return time.monotonic() > self.deadline_s
 
     # -- compiling --
 
@@ -208,7 +189,7 @@ class Submission:
         """
         if built.binary is None:
             raise ValueError(f"{built.name} was not compiled: {built.messages}")
-        limits, left_s = limits or _RUN_LIMITS, self._deadline_s - time.monotonic()
+        limits, left_s = limits or _RUN_LIMITS, self.deadline_s - time.monotonic()
         limits = replace(limits, wall_s=int(max(1, min(limits.wall_s, left_s))))
         with (
             _folder({"program": built.binary, **(files or {})}) as folder,

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tcplab.errors import ParameterError
 from tcplab.grading.assignment import load_module
@@ -61,9 +62,9 @@ class Tried:
 
 
 class Trial:
-    """The source folder of an assignment that is to be tested."""
+    """The source folder of an assignment, with its judge; `options` are those of Judge."""
 
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Path, **options: Any) -> None:
         import nbformat
 
         self.source = source
@@ -73,11 +74,14 @@ class Trial:
             raise ParameterError(
                 f"{path}: no such file; the notebook must have the same name as its folder"
             )
-        self._notebook = nbformat.read(path, as_version=4)
-        self._judge = Judge(source)
-        self.task, self.judges = self._judge.task, self._judge.module
-        tests, self._cells = parts_of(self._notebook)
+        self.notebook = nbformat.read(path, as_version=4)
+        self.judge = Judge(source, **options)
+        self.task, self.judges = self.judge.task, self.judge.module
+        tests, self._cells = parts_of(self.notebook)
         self.points = {name: float(cell.metadata.nbgrader.points) for name, cell in tests.items()}
+        marked = [cell for cell in self.notebook.cells if "nbgrader" in cell.metadata]
+        #: the cells of nbgrader by their ids
+        self.marked = {cell.metadata.nbgrader.grade_id: cell for cell in marked}
         self.mutants: Mapping[str, Mutant] = {}
         if (path := source / "hidden" / "mutants.py").is_file():
             self.mutants = load_module(path, f"tcplab_mutants_{self.name}").MUTANTS
@@ -88,25 +92,23 @@ class Trial:
         return sum(self.points.values())
 
     @property
-    def all_points(self) -> float:
-        """The points of the automatic grader and those that a person gives."""
-        cells = self._notebook.cells
-        return sum(float(cell.metadata.get("nbgrader", {}).get("points", 0)) for cell in cells)
+    def all_points(self) -> dict[str, float]:
+        """The points of each question, also of those that a person marks."""
+        points = {name: cell.metadata.nbgrader.get("points") for name, cell in self.marked.items()}
+        return {name: float(value) for name, value in points.items() if value}
 
     @property
     def written(self) -> list[str]:
         """The ids of the written answers, which a person marks."""
-        marks = [cell.metadata.get("nbgrader", {}) for cell in self._notebook.cells]
-        return [mark["grade_id"] for mark in marks if mark.get("task")]
+        return [name for name, cell in self.marked.items() if cell.metadata.nbgrader.get("task")]
 
     @property
     def solution(self) -> list[tuple[str, str]]:
         """The ids and sources of the solution's cells, in order."""
-        marks = [(cell.metadata.get("nbgrader", {}), cell) for cell in self._notebook.cells]
         return [
-            (mark["grade_id"], cell.source)
-            for mark, cell in marks
-            if cell.cell_type == "code" and mark.get("solution")
+            (name, cell.source)
+            for name, cell in self.marked.items()
+            if cell.cell_type == "code" and cell.metadata.nbgrader.get("solution")
         ]
 
     def names(self) -> list[str]:
@@ -124,7 +126,7 @@ class Trial:
             folder = Path(directory) / "given"
             self._lay_out(folder, name, mutant)
             wanted = questions or list(self.points)
-            ran, verdicts = self._judge.judge(student, cells, wanted, folder)
+            ran, verdicts = self.judge.judge(student, cells, wanted, folder)
         return Tried(
             name,
             {
@@ -137,7 +139,7 @@ class Trial:
         )
 
     def _changed_cells(self, name: str, mutant: Mutant) -> list[tuple[int, str]]:
-        ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self._notebook.cells]
+        ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self.notebook.cells]
         if lost := {*mutant.answers, *mutant.then} - set(ids):
             raise ParameterError(f"mutant {name}: no answer cell {', '.join(sorted(lost))}")
         changed = []

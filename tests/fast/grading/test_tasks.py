@@ -34,7 +34,7 @@ def test_assignment_keeps_the_rules_of_every_assignment(name: str) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_set_has_twenty_points(name: str) -> None:
     tried = Trial(ROOT / "solutions" / name)
-    assert tried.all_points == (4 if name == "the-lab" else 20)
+    assert sum(tried.all_points.values()) == (4 if name == "the-lab" else 20)
     assert len(tried.mutants) >= 5
 
 

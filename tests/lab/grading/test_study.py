@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +86,6 @@ def test_report_names_its_source_and_the_next_steps() -> None:
     for text in (str(result), result._repr_html_()):
         assert f"Judged: {result.source}." in text
         assert "Next: work on q1, q3, save, and run this again. A model answer is shown" in text
-    done = replace(result, judged=[replace(one, points=one.full) for one in result.judged])
-    assert replace(done, following="cork").next_steps.startswith("Next: lesson cork.")
-
-
-def test_next_lesson_is_not_one_of_the_sets_own(course: Path) -> None:
-    (course / "lessons").mkdir(exist_ok=True)
-    set_of = {"01-tiny": "tiny", "02-loss": "tiny", "03-queues": "queues"}
-    for lesson, name in set_of.items():
-        (course / f"lessons/{lesson}.ipynb").write_text(f"(../exercises/{name}/{name}.ipynb)")
-    assert judged("q1").following == "queues"
 
 
 def test_known_mistake_earns_its_share_and_its_message(course: Path) -> None:

@@ -52,10 +52,6 @@ def class_of(tiny: Tiny, course: Path) -> dict[str, float | None]:
     """Make a course with submissions; return each expected score, None if there is no grade."""
     expected: dict[str, float | None] = {}
     shutil.copytree(tiny.course, course)
-    (course / "nbgrader_config.py").write_text(
-        (course / "nbgrader_config.py").read_text()
-        + "\nget_config().SandboxedExecute.cell_timeout_s = 3\n"
-    )
     for number in range(GOOD):
         present, score = QUALITIES[number % len(QUALITIES)]
         student = f"good-{number:03}"

@@ -45,9 +45,7 @@ class Tiny:
         return submission
 
 
-def judge_submission(
-    judge: Judge, exercise: Path, submission: Path, student: str, *, cell_timeout_s: float = 30.0
-) -> JudgingReport:
+def judge_submission(judge: Judge, exercise: Path, submission: Path, student: str) -> JudgingReport:
     """Judge a folder as handed in, without nbgrader and its gradebook."""
     import nbformat
 
@@ -62,9 +60,7 @@ def judge_submission(
         read = apart(read_submission, str(notebook), str(exercise / notebook.name))
         notebook.unlink()
         tests, cells = parts_of(nbformat.from_dict(read["notebook"]))
-        ran, verdicts = judge.judge(
-            student, cells, list(tests), folder, cell_timeout_s=cell_timeout_s
-        )
+        ran, verdicts = judge.judge(student, cells, list(tests), folder)
     for question, cell in tests.items():
         report.scores[question] = score(verdicts[question], float(cell.metadata.nbgrader.points))
         report.messages[question] = verdicts[question].message
