@@ -20,7 +20,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.archive import named_in, take_out
-from tcplab.grading.checks import Verdict, describe
+from tcplab.grading.checks import Verdict
 from tcplab.grading.sandbox_runner import plain, read_files
 from tcplab.tables import Table
 
@@ -146,21 +146,17 @@ class Task:
 
     def numbers(self, student: str) -> dict[str, Any]:
         """Return the numbers of a student."""
-        numbers: dict[str, Any] = self.module.numbers(
-            Numbers(self.assignment, student, self._course)
-        )
-        return numbers
+        own = Numbers(self.assignment, student, self._course)
+        return dict(self.module.numbers(own))
 
     @property
     def names(self) -> list[str]:
         return [name for names in self.answers.values() for name in names]
 
-    def public_check(self, question: str) -> Callable[[Submission], Verdict] | None:
-        """Return the public check of a question, or None if it has none."""
-        check: Callable[[Submission], Verdict] | None = getattr(
-            self.module, f"check_{question}", None
-        )
-        return check
+    def check(self, question: str, work: Submission) -> Verdict:
+        """Return the verdict of the public check of a question."""
+        verdict: Verdict = getattr(self.module, f"check_{question}")(work)
+        return verdict
 
 
 class CheckResult(NamedTuple):
@@ -173,12 +169,9 @@ class CheckResult(NamedTuple):
     judged: bool
 
     def __repr__(self) -> str:
-        if self.verdict.share is None:
-            head = "could not be checked here"
-        elif not self.verdict.passed:
-            head = "not yet"
-        else:
-            head = "works here" if self.judged else "recorded, not judged"
+        head = "works here" if self.judged else "recorded, not judged"
+        if not self.verdict.passed:
+            head = "could not be checked here" if self.verdict.share is None else "not yet"
         return f"{self.question}: {head}. {self.verdict.message}"
 
     def _repr_html_(self) -> str:
@@ -195,10 +188,6 @@ class Assignment:
         self._folder = folder
         self._task = Task(folder / "task.py", name)
         self.numbers = self._task.numbers(student)
-
-    def __repr__(self) -> str:
-        numbers = ", ".join(f"{key}={value!r}" for key, value in self.numbers.items())
-        return f"<Assignment {self.name} of {self.student}: {numbers}>"
 
     def _repr_html_(self) -> str:
         rows = [(f'n["{key}"]', repr(value)) for key, value in self.numbers.items()]
@@ -220,33 +209,21 @@ class Assignment:
         # Convert answers as the grader does, which turns numpy scalars into numbers, for example.
         answered = {name: plain(variables.get(name)) for name in self._task.names}
         files = read_files(self._folder, self._task.files)
-        check = self._task.public_check(question)
-        if check is None:
-            verdict = _answered(self._task.answers[question], answered)
-        else:
-            # A learner's own program runs on the learner's own machine, so no sandbox is needed.
-            own = Submission(
-                self.student, self.numbers, answered, files, unsafe=True, folder=self._folder
-            )
-            try:
-                with own as submission:
-                    verdict = check(submission)
-            except LabError as error:
-                verdict = Verdict(None, str(error))
+        # A learner's own program runs on the learner's own machine, so no sandbox is needed.
+        own = Submission(
+            self.student, self.numbers, answered, files, unsafe=True, folder=self._folder
+        )
+        try:
+            with own as submission:
+                verdict = self._task.check(question, submission)
+        except LabError as error:
+            verdict = Verdict(None, str(error))
         # A question about a program has no variable. A variable for a packet contains "_packet".
         judged = all("_packet" in name for name in self._task.answers[question])
         result = CheckResult(question, verdict, judged)
         if os.environ.get("NBGRADER_EXECUTION") == "validate" and not verdict.passed:
             raise AssertionError(repr(result))
         return result
-
-
-def _answered(names: Sequence[str], answered: Mapping[str, Any]) -> Verdict:
-    missing = [name for name in names if answered[name] is None]
-    if missing:
-        return Verdict(0, f"no answer yet: {', '.join(missing)}.")
-    given = ", ".join(f"{name} = {describe(answered[name])}" for name in names)
-    return Verdict(1, f"{given}.")
 
 
 def open_assignment(

@@ -8,7 +8,7 @@ In a check of one answer, `value` is the answer, of any type, and `name` is the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -82,21 +82,21 @@ def as_number(value: Any) -> float | None:
     """Return the value as a float if it is a finite number and not a bool, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    try:
-        converted = float(value)
-    except OverflowError:
-        return None
-    return converted if math.isfinite(converted) else None
+    return float(value) if abs(value) < 1e300 else None
 
 
 def _not_answered(value: Any, name: str) -> Verdict | None:
-    if value is None or value is ...:
-        return Verdict(0, f"{name} has no answer yet.")
+    return Verdict(0, f"{name} has no answer yet.") if value is None or value is ... else None
+
+
+def _known(
+    is_like: Callable[[Any], bool], expected: Any, hints: Sequence[Hint], name: str
+) -> Verdict | None:
+    """Return the verdict on the right answer, or on one with a hint; None for any other."""
+    for hint in (Hint(expected, "right.", 1), *hints):
+        if is_like(hint.value):
+            return Verdict(hint.share, f"{name}: {hint.message}")
     return None
-
-
-def _close(value: float, expected: float, within: float) -> bool:
-    return abs(value - expected) <= within * abs(expected) + 1e-12
 
 
 def number(
@@ -120,11 +120,12 @@ def number(
     if given is None:
         of = f" of {unit}" if unit else ""
         return Verdict(0, f"{name} is {describe(value)}; give a plain number{of}.")
-    if _close(given, expected, within):
-        return Verdict(1, f"{name}: right.")
-    for hint in hints:
-        if _close(given, float(hint.value), within):
-            return Verdict(hint.share, f"{name}: {hint.message}")
+
+    def is_near(value: float) -> bool:
+        return abs(given - value) <= within * abs(value) + 1e-12
+
+    if known := _known(is_near, expected, hints, name):
+        return known
     direction = "too large" if given > expected else "too small"
     return Verdict(0, f"{name} is {direction}. {wrong}".strip())
 
@@ -159,11 +160,8 @@ def counts(
         return blank
     if not isinstance(value, list) or any(as_number(item) is None for item in value):
         return Verdict(0, f"{name} is {describe(value)}; give a list of whole numbers.")
-    if value == list(expected):
-        return Verdict(1, f"{name}: right.")
-    for hint in hints:
-        if value == list(hint.value):
-            return Verdict(hint.share, f"{name}: {hint.message}")
+    if known := _known(lambda sizes: value == list(sizes), expected, hints, name):
+        return known
     if len(value) != len(expected):
         more = "too many" if len(value) > len(expected) else "too few"
         return Verdict(0, f"{name} has {len(value)} elements, {more}. {wrong}".strip())
@@ -199,11 +197,8 @@ def choice(
     if wrong_word := _not_one_of(value, options, name):
         return wrong_word
     given = value.strip().casefold()
-    if given == expected.casefold():
-        return Verdict(1, f"{name}: right.")
-    for hint in hints:
-        if given == str(hint.value).casefold():
-            return Verdict(hint.share, f"{name}: {hint.message}")
+    if known := _known(lambda word: given == word.casefold(), expected, hints, name):
+        return known
     return Verdict(0, f"{name}: not {given!r}. {wrong}".strip())
 
 
@@ -234,29 +229,23 @@ def numbers_in(
     for name in names:
         if missing := _not_answered(answers[name], name):
             return missing
-    given = {name: as_number(answers[name]) for name in names}
-    values = [value for value in given.values() if value is not None]
-    if len(values) < len(given):
+    values = [value for name in names if (value := as_number(answers[name])) is not None]
+    if len(values) < len(names):
         shown = ", ".join(f"{name} = {describe(answers[name])}" for name in names)
-        wanted = "a plain number" if len(given) == 1 else "plain numbers"
+        wanted = "a plain number" if len(names) == 1 else "plain numbers"
         kind = "" if unit == "" else f", in {unit}"
         return Verdict(0, f"{shown}: give {wanted}{kind}; float() and int() make them.")
-    for name, number in zip(given, values, strict=True):
-        if impossible := _out_of_range(number, least, above, most):
-            return Verdict(0, f"{name} is {number:g}; {impossible}.")
+    for name, value in zip(names, values, strict=True):
+        impossible = ""
+        if least is not None and (value != int(value) or value < least):
+            impossible = f"it is counted in whole numbers from {least}"
+        elif above is not None and value <= above:
+            impossible = f"it must be more than {above:g}"
+        elif most is not None and value > most:
+            impossible = f"there are no more than {most:g} here"
+        if impossible:
+            return Verdict(0, f"{name} is {value:g}; {impossible}.")
     return values
-
-
-def _out_of_range(
-    value: float, least: int | None, above: float | None, most: float | None
-) -> str | None:
-    if least is not None and (value != int(value) or value < least):
-        return f"it is counted in whole numbers from {least}"
-    if above is not None and value <= above:
-        return f"it must be more than {above:g}"
-    if most is not None and value > most:
-        return f"there are no more than {most:g} here"
-    return None
 
 
 def list_in(

@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -192,6 +192,7 @@ Cells = Sequence[tuple[int, str]]
 
 #: Maximum number of times that cells are run again without a cell that ended the process.
 MAX_RESTARTS: Final = 3
+_RUNNER: Final = str(Path(__file__).with_name("sandbox_runner.py"))
 #: The share of the remaining time that a run may take if its cells can be interrupted.
 _SHARE: Final = 0.75
 
@@ -237,13 +238,26 @@ def run_cells(
     deadline_s = time.monotonic() + limits.wall_s
     for _ in range(MAX_RESTARTS + 1):
         request = {
-            "cells": [{"index": index, "source": source} for index, source in left],
+            "cells": left,
             "names": list(names),
             "files": list(files),
             "cell_output_bytes": MAX_OUTPUT,
             "time_s": _SHARE * limits.wall_s,
         }
-        outcome = _run_inside(request, folder, student, limits, unsafe)
+        with tempfile.TemporaryFile(prefix="tcplab-") as stdin:
+            stdin.write(json.dumps(request).encode())
+            stdin.seek(0)
+            outcome = sandbox.run(
+                [sys.executable, "-P", _RUNNER, "{result}"],
+                given=folder,
+                limits=limits,
+                lab_allowed=True,
+                # Unless the notebook names a student, open_assignment() uses these numbers.
+                env={"JUPYTERHUB_USER": student},
+                with_result=True,
+                stdin=stdin,
+                unsafe=unsafe,
+            )
         killer = _take_over(ran, left, names, files, outcome)
         if killer is None:
             break
@@ -251,28 +265,8 @@ def run_cells(
         if (wall_s := int(deadline_s - time.monotonic())) < 1:
             break
         limits = replace(limits, wall_s=wall_s)
-    ran.flags += list(suspicious_answers(ran.answers))
-    ran.flags = list(dict.fromkeys(ran.flags))
+    ran.flags = list(dict.fromkeys([*ran.flags, *suspicious_answers(ran.answers)]))
     return ran
-
-
-def _run_inside(
-    request: Mapping[str, Any], folder: Path, student: str, limits: Limits, unsafe: bool
-) -> Outcome:
-    with tempfile.TemporaryFile(prefix="tcplab-") as stdin:
-        stdin.write(json.dumps(request).encode())
-        stdin.seek(0)
-        return sandbox.run(
-            [sys.executable, "-P", str(Path(__file__).with_name("sandbox_runner.py")), "{result}"],
-            given=folder,
-            limits=limits,
-            lab_allowed=True,
-            # Unless the notebook names a student, open_assignment() uses this student's numbers.
-            env={"JUPYTERHUB_USER": student},
-            with_result=True,
-            stdin=stdin,
-            unsafe=unsafe,
-        )
 
 
 def _take_over(

@@ -44,12 +44,10 @@ def report_path(root: Path, assignment: str, student: str) -> Path:
 
 def _course_of(part: Any) -> CourseDirectory:
     """Return the course directory of the converter to which a plug-in belongs."""
-    above = part.parent
-    while above is not None:
-        if getattr(above, "coursedir", None) is not None:
-            return above.coursedir
-        above = above.parent
-    return CourseDirectory(config=part.config)
+    while (part := part.parent) is not None:
+        if getattr(part, "coursedir", None) is not None:
+            return part.coursedir
+    raise ValueError("this plug-in belongs to no converter of nbgrader")
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -74,27 +72,23 @@ class RepairingExporter(NotebookExporter):  # type: ignore[misc]
 
     def _released(self, path: Path, resources: Any) -> Path | None:
         course, about = _course_of(self), resources["nbgrader"]
-        submitted = course.format_path(
-            course.submitted_directory, about["student"], about["assignment"]
-        )
-        released = course.format_path(course.release_directory, ".", about["assignment"])
+        student, assignment = about["student"], about["assignment"]
+        submitted = course.format_path(course.submitted_directory, student, assignment)
+        released = course.format_path(course.release_directory, ".", assignment)
         original = Path(released) / path.name
-        if path.parent != Path(submitted) or not original.is_file():
-            return None
-        return original
+        return original if path.parent == Path(submitted) and original.is_file() else None
 
 
 def _read_apart(path: str, released: str) -> dict[str, Any]:
     """Read a submission in another process, if need be without its texts or as an empty file."""
-    read: dict[str, Any]
-    try:
-        read = apart(read_submission, path, released)
-    except StepError as error:
+    why = ""
+    for _ in range(2):
         try:
-            read = apart(read_submission, path, released, str(error))
-        except StepError as again:
-            read = apart(read_submission, os.devnull, released)
-            read["about"]["repairs"] = [f"unreadable-notebook: {again}"]
+            return dict(apart(read_submission, path, released, why))
+        except StepError as error:
+            why = str(error)
+    read: dict[str, Any] = apart(read_submission, os.devnull, released)
+    read["about"]["repairs"] = [f"unreadable-notebook: {why}"]
     return read
 
 
@@ -206,13 +200,15 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
         where = (about["notebook"], about["assignment"], about["student"])
         with Gradebook(about["db_url"]) as gradebook:
             for cell in nb.cells:
-                if utils.is_grade(cell) or utils.is_task(cell):
-                    name = cell.metadata.nbgrader["grade_id"]
+                name, is_task = (
+                    cell.metadata.get("nbgrader", {}).get("grade_id"),
+                    utils.is_task(cell),
+                )
+                if utils.is_grade(cell) or is_task:
                     self._settle(gradebook.find_grade(name, *where), cell, report)
-                if utils.is_solution(cell) or utils.is_task(cell):
-                    name = cell.metadata.nbgrader["grade_id"]
+                if utils.is_solution(cell) or is_task:
                     empty = name in report.untouched_tasks or (
-                        not utils.is_task(cell)
+                        not is_task
                         and cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell)
                     )
                     comment = gradebook.find_comment(name, *where)

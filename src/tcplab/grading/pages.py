@@ -57,9 +57,8 @@ _WEB: Final = re.compile(r"\s*https?://", re.IGNORECASE)
 _MACROS: Final = frozenset(Path(__file__).with_name("mathjax_macros.txt").read_text().split())
 #: What begins a formula, or a reference to one.
 _HAS_MATH: Final = re.compile(r"\$|\\[(\[]|\\(?:begin|ref|eqref)\b")
-_MACRO: Final = re.compile(r"\\([A-Za-z]+)")
-#: A tag of cleaned HTML, in which all values of attributes have quotes, or a text between two tags.
-_TAG_OR_TEXT: Final = re.compile(r"""<[^">]*(?:"[^"]*"[^">]*)*>|[^<]+""")
+#: A tag of cleaned HTML, in which all values of attributes have quotes, or a macro between tags.
+_TAG_OR_MACRO: Final = re.compile(r"""<[^">]*(?:"[^"]*"[^">]*)*>|\\([A-Za-z]+)""")
 #: Signs that change the direction of writing, so that a reader sees another order than a compiler.
 _DIRECTIONS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 #: Limits on the CPU time to render a text, and on the characters of all rendered texts. A pasted
@@ -71,11 +70,8 @@ SHOWN: Final = {"code": 20_000, "text": 100_000, "output": 200_000}
 
 
 def _keep_attribute(tag: str, name: str, value: str) -> str | None:
-    if name not in ("href", "src"):
-        return value
-    if tag == "img" and value.startswith(_PICTURES):
-        return value
-    return value if _ADDRESS.match(value.strip()) else None
+    is_own = name not in ("href", "src") or (tag == "img" and value.startswith(_PICTURES))
+    return value if is_own or _ADDRESS.match(value.strip()) else None
 
 
 def _clean(page: str) -> str:
@@ -96,13 +92,11 @@ def _without_active_math(page: str) -> str:
     The text looks the same, and a formula with such a macro is shown as it was typed.
     """
 
-    def split(macro: re.Match[str]) -> str:
-        return macro[0] if macro[1] in _MACROS else f"\\<span></span>{macro[1]}"
+    def split(part: re.Match[str]) -> str:
+        is_active = part[1] and part[1] not in _MACROS
+        return f"\\<span></span>{part[1]}" if is_active else part[0]
 
-    def of_text(part: re.Match[str]) -> str:
-        return part[0] if part[0].startswith("<") else _MACRO.sub(split, part[0])
-
-    return _TAG_OR_TEXT.sub(of_text, page)
+    return _TAG_OR_MACRO.sub(split, page)
 
 
 class _Renderer(IPythonRenderer):
@@ -189,7 +183,7 @@ def look_at_texts(cells: Any) -> tuple[list[tuple[int, str]], list[str]]:
                 if len(page) > left:
                     raise TooLongError
                 clean = _clean(page)
-                if _elements(page) != _elements(clean):
+                if _Elements(page).found != _Elements(clean).found:
                     flags.append(f"active-html: cell {number} of the notebook")
                 if _HAS_MATH.search(clean) and _without_active_math(clean) != clean:
                     flags.append(f"active-math: cell {number} of the notebook")
@@ -206,14 +200,11 @@ def _show_directions(cells: Any) -> list[int]:
     changed = []
     for number, cell in enumerate(cells, 1):
         whole = json.dumps(cell, ensure_ascii=False)
-        if not utils.is_locked(cell) and _DIRECTIONS.search(whole):
+        shown = _DIRECTIONS.sub(lambda sign: f"[U+{ord(sign[0]):04X}]", whole)
+        if shown != whole and not utils.is_locked(cell):
             changed.append(number)
-            cell.update(nbformat.from_dict(json.loads(_DIRECTIONS.sub(_named, whole))))
+            cell.update(nbformat.from_dict(json.loads(shown)))
     return changed
-
-
-def _named(sign: re.Match[str]) -> str:
-    return f"[U+{ord(sign[0]):04X}]"
 
 
 def _cut(cells: Any, folder: Path) -> list[str]:
@@ -268,17 +259,14 @@ def at_most(cpu_s: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def _elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
-    parser = _Elements()
-    parser.feed(page)
-    return parser.elements
-
-
 class _Elements(HTMLParser):
-    def __init__(self) -> None:
+    """The elements of a page, each with its attributes that are not for layout."""
+
+    def __init__(self, page: str) -> None:
         super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         layout = ("class", "id", "rel")
-        self.elements.append((tag, {name: value for name, value in attrs if name not in layout}))
+        self.found.append((tag, {name: value for name, value in attrs if name not in layout}))

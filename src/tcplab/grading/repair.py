@@ -10,7 +10,7 @@ import copy
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -68,14 +68,10 @@ def repair(data: bytes, released: Any) -> Repaired:
     into.notebook = _rebuild(cells, released, into)
     if not cells:  # an earlier note gives the reason
         into.repairs = [note for note in into.repairs if not note.startswith("missing-cell")]
-    into.repairs = _counted(into.repairs)
-    into.flags = _counted(into.flags)
+    for notes in (into.repairs, into.flags):
+        counts = Counter(notes)
+        notes[:] = [note if n == 1 else f"{note} ({n} times)" for note, n in counts.items()]
     return into
-
-
-def _counted(notes: Iterable[str]) -> list[str]:
-    counts = Counter(notes)
-    return [note if times == 1 else f"{note} ({times} times)" for note, times in counts.items()]
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -94,21 +90,17 @@ def _read(data: bytes, into: Repaired) -> list[_Cell]:
     if len(parsed) > MAX_CELLS:
         into.note("too-many-cells", len(parsed))
     cells = [cell for raw in parsed[:MAX_CELLS] if (cell := _clean(raw, into))]
-    _limit_in_all(cells, into)
-    return cells
-
-
-def _limit_in_all(cells: Sequence[_Cell], into: Repaired) -> None:
-    """Empty cells and drop pictures that exceed the limits on a whole notebook."""
-    text, pictures = MAX_SOURCES, MAX_PICTURES
+    # Empty cells and drop pictures that exceed the limits on a whole notebook.
+    left, pictures = MAX_SOURCES, MAX_PICTURES
     for number, cell in enumerate(cells, 1):
-        if (text := text - len(cell.source)) < 0:
+        if (left := left - len(cell.source)) < 0:
             into.note("huge-notebook", f"cell {number} is left out")
             cell.source = ""
         pictures -= sum(len(data) for types in cell.attachments.values() for data in types.values())
         if pictures < 0 and cell.attachments:
             into.note("lost-picture", f"those of cell {number}: more than {MAX_PICTURES >> 20} MiB")
             cell.attachments = {}
+    return cells
 
 
 def _decode(data: bytes, into: Repaired) -> str:
@@ -270,7 +262,7 @@ def _rebuild(cells: Sequence[_Cell], released: Any, into: Repaired) -> Any:
             behind = place
     rebuilt = extras.get(-1, [])
     for index, cell in enumerate(notebook.cells):
-        mine = [cells[i] for i, place in enumerate(places) if place == index]
+        mine = [cell for cell, place in zip(cells, places, strict=True) if place == index]
         rebuilt += [*_fill(cell, mine, into), cell, *extras.get(index, [])]
     notebook.cells = rebuilt
     _settle_tasks(notebook, released, into)
@@ -282,22 +274,18 @@ def _match(cells: Sequence[_Cell], released: Any) -> list[int | None]:
 
     Cells are matched by id, by text, by the variables that they assign, or by the cell before them.
     """
-    by_grade_id, by_id, by_source = {}, {}, {}
+    known: dict[tuple[str, object], int] = {}
     for index, cell in enumerate(released.cells):
-        by_grade_id[cell.metadata.get("nbgrader", {}).get("grade_id")] = index
-        by_id[cell.get("id")] = index
-        by_source[cell.source.strip()] = index
-    for known, nothing in ((by_grade_id, None), (by_id, ""), (by_source, "")):
+        known["grade_id", cell.metadata.get("nbgrader", {}).get("grade_id")] = index
+        known["id", cell.get("id")] = known["source", cell.source.strip()] = index
+    for nothing in (("grade_id", None), ("id", ""), ("source", "")):
         known.pop(nothing, None)
     places: list[int | None] = []
     for submitted in cells:
         name = submitted.own.get("grade_id")
-        candidates = (
-            by_grade_id.get(name if isinstance(name, str) else None),
-            by_id.get(submitted.id),
-            by_source.get(submitted.source.strip()),
-        )
-        places.append(next((place for place in candidates if place is not None), None))
+        keys = [("grade_id", name)] if isinstance(name, str) else []
+        keys += [("id", submitted.id), ("source", submitted.source.strip())]
+        places.append(next((known[key] for key in keys if key in known), None))
     _match_by_names(cells, released, places)
     _match_by_neighbour(cells, released, places)
     return places
@@ -322,14 +310,10 @@ def _match_by_neighbour(cells: Sequence[_Cell], released: Any, places: list[int 
         if places[i] is not None or before is None or before + 1 >= len(released.cells):
             continue
         following = released.cells[before + 1]
-        is_written_answer = (
-            _role(following) == "plain"
-            and following.cell_type == "markdown"
-            and _role(released.cells[before]) == "task"
-        )
-        if before + 1 not in places and (
-            is_written_answer or _role(following) in ("solution", "manual")
-        ):
+        roles = _role(released.cells[before]), _role(following)
+        is_written_answer = roles == ("task", "plain") and following.cell_type == "markdown"
+        is_answer = is_written_answer or roles[1] in ("solution", "manual")
+        if is_answer and before + 1 not in places:
             places[i] = before + 1
 
 

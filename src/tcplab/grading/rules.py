@@ -56,8 +56,10 @@ def _parts(trial: Trial) -> Iterator[str]:
     task, why = trial.task, trial.source / "hidden" / "why.toml"
     reasons = tomllib.loads(why.read_text()) if why.is_file() else {}
     judges = [name for name in vars(trial.judges) if re.fullmatch(r"q\d+", name)]
+    checks = [name[6:] for name in vars(task.module) if re.fullmatch(r"check_q\d+", name)]
     places = {
         "ANSWERS in task.py": (task.answers, "its variables, or [] if it asks for a file"),
+        "task.py": (checks, "its public check, a function such as check_q1"),
         "hidden/judge.py": (judges, "a function of this name"),
         "hidden/why.toml": (reasons, "the reason for its answer"),
     }
@@ -66,20 +68,12 @@ def _parts(trial: Trial) -> Iterator[str]:
             yield f"{place} lacks {question}; add {needed}"
         for question in sorted({*names} - {*given}):
             yield f"{place} has {question}, but no cell with this id has points; remove it, or add"
-    yield from _files(trial)
+    for file in task.files:
+        if not (trial.source / "hidden" / file).is_file():
+            yield f"hidden/{file} is missing; FILES in task.py names it"
     for question, reason in reasons.items():
         if len(reason.split()) < LEAST_WORDS:
             yield f"hidden/why.toml: say more about {question}, in at least {LEAST_WORDS} words"
-
-
-def _files(trial: Trial) -> Iterator[str]:
-    """Check that each question about a file has a public check, and each file a solution."""
-    for question, names in trial.task.answers.items():
-        if not names and not trial.task.public_check(question):
-            yield f"task.py lacks check_{question}; a question about a file needs a public check"
-    for file in trial.task.files:
-        if not (trial.source / "hidden" / file).is_file():
-            yield f"hidden/{file} is missing; FILES in task.py names it"
 
 
 def _mutants(trial: Trial) -> Iterator[str]:
@@ -124,17 +118,16 @@ def _answers(trial: Trial) -> Iterator[str]:
                     yield f"{name} is {value!r} for the student {student}; change numbers()"
                     return
             verdict = _checked(trial, question, student, numbers, given)
-            if verdict and not verdict.passed:
+            if not verdict.passed:
                 yield f"check_{question} refuses the right answer of {student}: {verdict.message}"
                 return
 
 
 def _checked(
     trial: Trial, question: str, student: str, numbers: Mapping[str, Any], given: Mapping[str, Any]
-) -> Verdict | None:
-    check = trial.task.public_check(question)
+) -> Verdict:
     with Submission(student, numbers, given, {}, folder=trial.source) as work:
-        return check(work) if check else None
+        return trial.task.check(question, work)
 
 
 def _odd_answers(trial: Trial) -> Iterator[str]:
@@ -145,7 +138,7 @@ def _odd_answers(trial: Trial) -> Iterator[str]:
             given = dict.fromkeys(trial.task.names, value)
             with Submission("ada", numbers, given, {}, folder=trial.source) as work:
                 verdicts = [getattr(trial.judges, question)(work)]
-            verdicts += filter(None, [_checked(trial, question, "ada", numbers, given)])
+            verdicts.append(_checked(trial, question, "ada", numbers, given))
             if any(verdict.share is None or "\n" in verdict.message for verdict in verdicts):
                 yield f"{question}: a verdict on {value!r} has no share, or more than one line"
         if not any(name.endswith(OF_NUMBERS) for name in names):
@@ -154,7 +147,7 @@ def _odd_answers(trial: Trial) -> Iterator[str]:
             for odd in (value, [value] * 3):
                 given = dict.fromkeys(names, odd)
                 verdict = _checked(trial, question, "ada", numbers, given)
-                if verdict is None or verdict.share != 0:
+                if verdict.share != 0:
                     yield (
                         f"check_{question} accepts {odd}; give numbers_in() the limits that any"
                         " answer has, such as least=1 and most=…"

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, Self
@@ -33,9 +33,6 @@ from tcplab.programs.sources import source_folder
 MIB: Final = 1 << 20
 #: A program is stopped once more than this many bytes of its output have been dropped.
 MOST_DROPPED_BYTES: Final = 64 * MIB
-
-#: The limits that the reader of the streams enforces. sandbox_run enforces the others.
-_KEPT_HERE: Final = ("output_bytes", "result_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +54,10 @@ class Limits:
     no_file_reads: bool = False
 
     def options(self) -> list[str]:
-        """Return the options of sandbox_run."""
-        return long_options(
-            **{
-                field.name: getattr(self, field.name)
-                for field in fields(self)
-                if field.name not in _KEPT_HERE
-            }
-        )
+        """Return the options of sandbox_run; the reader of the streams enforces the others."""
+        options = asdict(self)
+        del options["output_bytes"], options["result_bytes"]
+        return long_options(**options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +95,7 @@ class Outcome:
             "watch": "could not be watched any more",
         }
         if self.stopped_by:
-            end = reasons.get(self.stopped_by, f"was stopped by the limit '{self.stopped_by}'")
+            end = reasons[self.stopped_by]
         elif self.signal:
             end = f"was ended by {self.signal}"
         else:
@@ -127,18 +120,17 @@ def _visible_paths() -> list[Path]:
         *(source_folder() / kind for kind in ("programs", "laboratory", "common")),
         program_path("sandbox_run").resolve().parent,
     ]
-    shown: list[Path] = []
+    shown = [Path("/usr")]
     # A folder sorts before the paths within it, which then need no further bind mount.
-    for path in sorted({path.absolute() for path in wanted if path.exists()}, key=lambda p: str(p)):
+    for path in sorted({path.absolute() for path in wanted if path.exists()}):
         if Path.home().is_relative_to(path) and path != Path("/usr"):
             raise SandboxError(
                 f"no sandbox: Python or the course is installed in {path} itself, so that a"
                 " submission that sees Python would see your home; install them in a subfolder"
             )
-        inside = any(path.is_relative_to(place) for place in [*shown, Path("/usr")])
-        if not inside:
+        if not any(path.is_relative_to(place) for place in shown):
             shown.append(path)
-    return shown
+    return shown[1:]
 
 
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
@@ -208,24 +200,18 @@ class Started:
                 self.process.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait()
-        for stream in (self.process.stdout, self.process.stderr, self.process.stdin):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        with self.process:  # closes its streams, and waits for its end
+            pass
         self.owned.close()
 
     def finish(self, within_s: float | None = None) -> Outcome:
         """Wait for the end and read the output; stop the command if it exceeds a limit.
 
         `within_s` limits the wait for a program that should have nothing left to do. By default,
-        the command's time limit applies. Raise SandboxError, with the reason, if the sandbox could
-        not be made.
+        the command's time limit applies. Raise SandboxError if the sandbox could not be made.
         """
         try:
-            stopped = self.read(
-                self._deadline_s() - time.monotonic() if within_s is None else within_s
-            )
+            stopped = self.read(self._left_s() if within_s is None else within_s)
             more: dict[str, Any] = {name: bytes(data) for name, data in self._taken.items()}
             more["dropped_bytes"] = self.dropped_bytes
             if stopped is not None:
@@ -268,19 +254,19 @@ class Started:
         self._taken[stream] += kept
         return len(kept)
 
-    def _deadline_s(self) -> float:
-        """Return a time by which the sandbox itself has ended the command and reported why."""
-        return self.started_s + self.limits.wall_s + 5
+    def _left_s(self) -> float:
+        """Return the time until the sandbox itself has ended the command and reported why."""
+        return max(0.1, self.started_s + self.limits.wall_s + 5 - time.monotonic())
 
     def _report(self, errors: bytes) -> dict[str, Any]:
         """Return sandbox_run's report on the end; without a sandbox, derive one from the status."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=max(self._deadline_s() - time.monotonic(), 0.1))
+            self.process.wait(timeout=self._left_s())
         if self.control is None:
-            report = {"exit_status": -1, "signal": 0, "stopped_by": "", "left_behind": 0}
-            if (code := self.process.returncode) is None:
-                return report | {"stopped_by": "wall"}
-            return report | {"exit_status": code, "signal": max(0, -code)}
+            code = self.process.returncode
+            late = {"exit_status": -1, "signal": 0, "stopped_by": "wall", "left_behind": 0}
+            ended = {"exit_status": code, "signal": max(0, -(code or 0)), "stopped_by": ""}
+            return late if code is None else late | ended
         self.control.settimeout(5)
         try:
             line = self.control.recv(4096)
@@ -342,20 +328,16 @@ def start(
             kept.enter_context(control)
             given_away.enter_context(theirs)
             fds.append(theirs.fileno())
-            options = limits.options() + _options(given, host, lab_allowed)
+            options = [*limits.options(), *(f"--bind={path}" for path in _visible_paths())]
+            options += [f"--given={given}"] if given else []
+            options += ["--keep-network"] if host else []
+            options += [] if lab_allowed else ["--no-lab"]
             program = str(program_path("sandbox_run"))
             command = [program, *options, "--", str(theirs.fileno()), *command]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         given_in = stdin or subprocess.DEVNULL
         process = spawn(command, env=environment, pass_fds=fds, cwd=cwd, stdin=given_in, **pipes)
         return Started(process, control, limits, result, kept.pop_all())
-
-
-def _options(given: Path | None, host: Host | None, lab_allowed: bool) -> list[str]:
-    options = [f"--bind={path}" for path in _visible_paths()]
-    options += [f"--given={given}"] if given else []
-    options += ["--keep-network"] if host else []
-    return options if lab_allowed else [*options, "--no-lab"]
 
 
 def _without_sandbox(
@@ -385,7 +367,7 @@ def why_no_sandbox() -> str | None:
 
 
 def why_no_compiler() -> str | None:
-    """Return why no C program can be built in the sandbox, and the fix; None if one can."""
+    """Return why the sandbox can build no C program, and the fix; None if it can."""
     script = "echo 'int main(void) { return 0; }' | cc -x c - -o program && ./program"
     outcome = run(["/bin/sh", "-c", script], limits=Limits(wall_s=20))
     if outcome.ok:

@@ -183,10 +183,12 @@ def run_cell(shell: Any, source: str, streams: Streams, most: int) -> list[dict[
     error = result.error_before_exec or result.error_in_exec
     if error is not None and not shell.tracebacks:  # the cell has switched tracebacks off
         shell.tracebacks.append((type(error).__name__, str(error)[:2000], []))
-    outputs: list[dict[str, Any]] = []
-    for name, text in (("stdout", captured.stdout), ("stderr", captured.stderr)):
-        if text:
-            outputs.append({"output_type": "stream", "name": name, "text": text[:most]})
+    texts = {"stdout": captured.stdout, "stderr": captured.stderr}
+    outputs: list[dict[str, Any]] = [
+        {"output_type": "stream", "name": name, "text": text[:most]}
+        for name, text in texts.items()
+        if text
+    ]
     outputs += streams.take(most)
     for rich in captured.outputs[:50]:
         data = {kind: rich.data[kind] for kind in KEPT_TYPES if kind in (rich.data or {})}
@@ -228,12 +230,12 @@ def main() -> None:
     shell = make_shell()
     sys.path.insert(0, "")
     end_s = time.monotonic() + request["time_s"]
-    for cell in request["cells"]:
-        say(start=cell["index"])
+    for index, source in request["cells"]:
+        say(start=index)
         # Later cells need time too, even if many earlier ones do not end.
         set_alarm(max(0.1, (end_s - time.monotonic()) / 2))
         try:
-            outputs = run_cell(shell, cell["source"], streams, request["cell_output_bytes"])
+            outputs = run_cell(shell, source, streams, request["cell_output_bytes"])
         except KeyboardInterrupt as error:
             name = type(error).__name__
             outputs = [
@@ -242,9 +244,8 @@ def main() -> None:
         except SystemExit:
             outputs = []
         signal.setitimer(signal.ITIMER_REAL, 0)
-        say(cell=cell["index"], outputs=outputs)
-    names = request["names"]
-    answers = {name: plain(shell.user_ns.get(name)) for name in names}
+        say(cell=index, outputs=outputs)
+    answers = {name: plain(shell.user_ns.get(name)) for name in request["names"]}
     files = read_files(Path(), request["files"])
     say(
         answers=answers,

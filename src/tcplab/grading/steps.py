@@ -46,6 +46,7 @@ EARLY_PAGE: Final = [
 #: Maximum number of attempts at a step of nbgrader. Another process may lock the gradebook for
 #: longer than nbgrader waits.
 ATTEMPTS: Final = 3
+_FAILED: Final = {"did": "graded", "no_feedback": None, "not_judged": None}
 #: Limit on the processor time for making a page. Its texts have been rendered once by then.
 _PAGE_S: Final = 20.0
 _LOG: Final = logging.getLogger("tcplab.grading")
@@ -62,16 +63,7 @@ def grade_submission(task: GradingTask) -> dict[str, Any]:
         return _Grader(task).grade()
     except Exception as failure:
         print_traceback()
-        return _did("graded", reason(failure))
-
-
-def _did(
-    did: str,
-    error: str | None = None,
-    no_feedback: str | None = None,
-    not_judged: str | None = None,
-) -> dict[str, Any]:
-    return {"did": did, "error": error, "no_feedback": no_feedback, "not_judged": not_judged}
+        return _FAILED | {"error": reason(failure)}
 
 
 class _Grader:
@@ -79,6 +71,8 @@ class _Grader:
         self._task = task
         self._config, self._folders = load_course(task.course)
         self._ledger = GradeLedger(task.reports, self._folders, task.assignment)
+        folder = self._folders.submitted_directory
+        self._submitted = Path(self._folders.format_path(folder, task.student, task.assignment))
         self._repairs: list[str] = []
         self._flags: list[str] = []
 
@@ -107,28 +101,21 @@ class _Grader:
         )
         if task.arrival is None and (needs_grade or needs_page):
             self._open_log()
-        lacking = None
+        lacking = no_feedback = None
         if needs_grade:
-            try:
-                self._autograde()
-            except StepError as error:
-                return _did("graded", str(error))
+            self._autograde()
             # The grade is recorded now, so that a failure to make the page does not lose it. If a
             # question was not judged, the next run tries again.
             lacking = self._not_judged()
             key = "" if lacking else key
             ledger.put(student, key, "", task.run)
+        if needs_page:
+            no_feedback = self._generate_feedback()
+            is_last_word = no_feedback is None and task.arrival is None
+            run = ledger.run_that_graded(student)
+            ledger.put(student, key, task.marks_key if is_last_word else "", run)
         did = "graded" if needs_grade or graded else "feedback" if needs_page else "nothing"
-        return _did(did, None, self._make_page(key) if needs_page else None, lacking)
-
-    def _make_page(self, key: str) -> str | None:
-        """Make and record the feedback page; return why there is none, or None."""
-        task, ledger = self._task, self._ledger
-        no_feedback = self._generate_feedback()
-        is_last_word = no_feedback is None and task.arrival is None
-        run = ledger.run_that_graded(task.student)
-        ledger.put(task.student, key, task.marks_key if is_last_word else "", run)
-        return no_feedback
+        return {"did": did, "error": None, "no_feedback": no_feedback, "not_judged": lacking}
 
     def _take(self, arrival: Arrival) -> None:
         """Copy a submission out of the exchange, or raise StepError if there is nothing to copy."""
@@ -164,7 +151,10 @@ class _Grader:
             self._flags += staged.flags
             for note in (*self._repairs, *self._flags):
                 _LOG.warning("%s", note)
-            _attempt(lambda: self._convert(staging))
+            config, folders = self._configured()
+            config.SandboxedExecute.update(repairs=self._repairs, flags=self._flags)
+            folders.submitted_directory = config.CourseDirectory.submitted_directory = staging
+            _attempt(Autograde(coursedir=folders, config=config, force=True, log=_LOG).start)
 
     def _not_judged(self) -> str | None:
         """Return the questions that could not be judged and that no person has marked, or None."""
@@ -183,35 +173,27 @@ class _Grader:
             }
         return "; ".join(note for note in notes if note.partition(":")[0] not in marked) or None
 
-    def _convert(self, staging: str) -> None:
-        config, folders = _configured(self._config, self._task)
-        config.SandboxedExecute.update(repairs=self._repairs, flags=self._flags)
-        folders.submitted_directory = config.CourseDirectory.submitted_directory = staging
-        Autograde(coursedir=folders, config=config, force=True, log=_LOG).start()
-
     def _generate_feedback(self) -> str | None:
         """Make the page, and release it if it is early. Return why there is none, or None."""
+        made = ""
         try:
-            self._convert_to_page(as_typed=False)
-        except StepError as error:
-            _LOG.warning("the feedback is made with all texts as they were typed: %s", error)
             try:
+                self._convert_to_page(as_typed=False)
+            except StepError as error:
+                _LOG.warning("the feedback is made with all texts as they were typed: %s", error)
                 self._convert_to_page(as_typed=True)
-            except StepError as again:
-                return str(again)
-        if self._task.arrival is None:
-            return None
-        config, folders = _configured(self._config, self._task)
-        try:
-            _attempt(ExchangeReleaseFeedback(coursedir=folders, config=config).start)
+            if self._task.arrival is not None:
+                made = "made, but not released: "
+                config, folders = self._configured()
+                _attempt(ExchangeReleaseFeedback(coursedir=folders, config=config).start)
         except StepError as error:
-            return f"made, but not released ({error})"
+            return f"{made}{error}"
         return None
 
     def _convert_to_page(self, as_typed: bool) -> None:
         """Make the feedback page of a graded submission. `as_typed` shows all texts unrendered."""
         task = self._task
-        config, folders = _configured(self._config, task)
+        config, folders = self._configured()
         if task.arrival is not None:
             record = self._ledger.tries(task.student)
             early = {"tries": task.tries, "record": str(record)}
@@ -229,23 +211,11 @@ class _Grader:
         except TooLongError:
             raise StepError(f"it took more than {_PAGE_S:g} s of processor time") from None
 
-    @property
-    def _submitted(self) -> Path:
-        task = self._task
-        directory = self._folders.submitted_directory
-        return Path(self._folders.format_path(directory, task.student, task.assignment))
-
-
-# ---- nbgrader ------------------------------------------------------------------------------------
-
-
-def _configured(config: Any, task: GradingTask) -> tuple[Any, CourseDirectory]:
-    config = copy.deepcopy(config)
-    config.CourseDirectory.student_id = task.student
-    config.CourseDirectory.assignment_id = task.assignment
-    if task.unsafe_no_sandbox:
-        config.SandboxedExecute.unsafe_no_sandbox = True
-    return config, CourseDirectory(config=config)
+    def _configured(self) -> tuple[Any, CourseDirectory]:
+        config, task = copy.deepcopy(self._config), self._task
+        config.CourseDirectory.update(student_id=task.student, assignment_id=task.assignment)
+        config.SandboxedExecute.unsafe_no_sandbox = task.unsafe_no_sandbox
+        return config, CourseDirectory(config=config)
 
 
 def _attempt(step: Callable[[], None]) -> None:
@@ -267,9 +237,7 @@ def _attempt(step: Callable[[], None]) -> None:
 class _Errors(logging.Handler):
     """Keep the error of a logged traceback. nbgrader's exception only refers to the log."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.reason = ""
+    reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         lines = record.getMessage().strip().splitlines()

@@ -42,7 +42,7 @@ def test_shipped_set_has_twenty_points(name: str) -> None:
 BROKEN: list[tuple[str, str, str, str]] = [
     ("task.py", '"q2": []', '"q2": [], "q3": []', "ANSWERS in task.py has q3, but no cell"),
     ("task.py", ', "q2": []', "", "ANSWERS in task.py lacks q2; add its variables, or []"),
-    ("task.py", "def check_q2", "def check_q3", "task.py lacks check_q2; a question about a file"),
+    ("task.py", "def check_q2", "def check_q3", "task.py lacks q2; add its public check"),
     ("task.py", '["hello.c"]', '["other.c"]', "hidden/other.c is missing; FILES in task.py"),
     ("task.py", "10, 99", "10, 12", "gives 100 students only 9 different sets of numbers"),
     ("task.py", ", above=0, most=MOST_BYTES", "", "check_q1 accepts -3; give numbers_in()"),
@@ -121,14 +121,12 @@ def test_public_check_of_a_choice_accepts_every_option(name: str) -> None:
         getattr(module, name) for name in ("REASONS", "FIXES", "CAUSES") if hasattr(module, name)
     )
     (asked,) = (one for one in task.names if one.endswith(("_reason", "_fix", "_cause", "_causes")))
-    check = task.public_check(asked.split("_")[0])
-    assert check is not None
     verdicts = set()
     for option in (*options, options[0].upper()):
         answers: dict[str, Any] = dict.fromkeys(task.names, 7)
         answers[asked] = [option] * 3 if asked.endswith("causes") else option
         with Submission("ada", task.numbers("ada"), answers, {}, folder=source) as work:
-            verdicts.add(check(work))
+            verdicts.add(task.check(asked.split("_")[0], work))
     assert len(verdicts) == 1
     assert verdicts.pop().passed
 
