@@ -63,15 +63,14 @@ class Facts:
 
     rows: SegmentArray  #: all segments
     data: SegmentArray  #: the client's data segments, including retransmissions
-    segments: int  #: number of segments in both directions
-    from_client: int  #: number of segments from the client
-    data_segments: int  #: number of data segments of the client
-    both_ways: int  #: number of data segments in both directions
-    payload_bytes: int  #: payload of the client, including retransmissions
-    #: longest time between two consecutive data segments of the client, or 0 if it has only one
-    longest_pause_ms: float
-    first_to_last_ms: float  #: time from the client's first data segment to its last
-    cause: str  #: the cause that the capture shows, from hidden/captures.json
+    segments: int  #: in both directions
+    from_client: int  #: segments from the client
+    data_segments: int  #: of the client
+    both_ways: int  #: data segments in both directions
+    payload_bytes: int  #: of the client, including retransmissions
+    longest_pause_ms: float  #: between two data segments of the client, or 0 if it has only one
+    first_to_last_ms: float  #: from the client's first data segment to its last
+    cause: str  #: from hidden/captures.json
 
 
 @lru_cache(maxsize=256)
@@ -191,13 +190,12 @@ def small_talk(
     """
     rng = random.SystemRandom()
     often = rng.random()
+    few, longest = range(rng.randrange(2, 14)), math.log10(longest_s)
     pauses_s = [
         10 ** rng.uniform(-3, -1.2) if rng.random() < often else 0.0
         for _ in range(rng.randrange(messages))
     ]
-    pauses_s += [
-        10 ** rng.uniform(-1.9, math.log10(longest_s)) for _ in range(rng.randrange(2, 14))
-    ]
+    pauses_s += [10 ** rng.uniform(-1.9, longest) for _ in few]
     rng.shuffle(pauses_s)
     talk = [(pause_s, rng.randrange(2, 600)) for pause_s in [*pauses_s, *last_s]]
     talk.insert(len(pauses_s), (0.0, rng.randrange(1, bulk_bytes)))
@@ -236,13 +234,9 @@ def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> Non
 def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> None:
     """Record a client that sends these messages, and save the log of its calls with the capture."""
     log = CaptureLog()
+    client = partial(send_messages, messages=messages, log=log)
     with Lab(rtt_ms=rtt_ms) as lab:
-        record_connection(
-            lab,
-            path,
-            partial(send_messages, messages=messages, log=log),
-            partial(reply_to_messages, messages=messages),
-        )
+        record_connection(lab, path, client, partial(reply_to_messages, messages=messages))
     log.save(path.with_suffix(".log"))
 
 
@@ -267,16 +261,10 @@ def record_connection(
 ) -> None:
     """Record one connection at the client's interface, and save the capture.
 
-    After `talk`, `client` and `server` are called at the same time with their sockets, and their
-    exceptions propagate. The client's socket is closed when its function returns. Raise LabError if
-    the recorder lost packets, or the server did not end in time.
-
-    Args:
-        prepare: called before listen() and connect() with the listening and the client's socket, to
-            set options.
-        snaplen: bytes to keep per packet; the headers suffice and keep captures small.
-        talk: messages that the server sends first, as (pause in s, bytes); by default small_talk().
-        patience_s: time for the server to end after the client.
+    `prepare` gets the listening and the client's socket before they are used. After `talk`, which
+    the server sends, `client` and `server` are called at the same time with their sockets, and
+    their exceptions propagate. The client's socket is closed when its function returns. Raise
+    LabError if the recorder lost packets, or the server did not end in `patience_s` after that.
     """
     with lab.server.socket() as listener, lab.client.socket() as connection:
         if prepare is not None:

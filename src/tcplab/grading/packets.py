@@ -12,7 +12,7 @@ import secrets
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -67,10 +67,9 @@ def _contents(answer: object, name: str, protocol: int, least_bytes: int) -> tup
     """Return the traffic class of an IPv4 packet in hex, and what follows its header."""
     if answer is None:
         raise ParameterError(f"{name} has no answer yet.")
-    try:
+    packet = b""
+    with suppress(ValueError):
         packet = bytes.fromhex(answer) if isinstance(answer, str) else b""
-    except ValueError:
-        packet = b""
     header = 4 * (packet[0] & 15) if packet else 0
     if not (
         20 <= header <= len(packet) - least_bytes

@@ -25,7 +25,7 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -59,10 +59,7 @@ class _OutOfTimeError(BaseException):
 class Child:
     """A process that calls a function, sends the result as JSON, and ends with its owner.
 
-    Args:
-        limits: limits on the process, or None.
-        start: how to start the process, "fork" or "forkserver".
-        scratch: where to make a folder for the temporary files of the process, or None for none.
+    Its temporary files are in a folder of its own in `scratch`, if that is given.
     """
 
     def __init__(
@@ -114,13 +111,10 @@ class Child:
 def apart(function: Callable[..., Any], *arguments: Any, limits: StepLimits | None = None) -> Any:
     """Run a function in a process that ends with ours; return its JSON data or raise StepError."""
     limits = limits or StepLimits()
-    child = Child(function, *arguments, limits=limits)
-    try:
+    with closing(Child(function, *arguments, limits=limits)) as child:
         if not child.connection.poll(limits.wall_s):
             raise StepError(f"it took more than {limits.wall_s:g} s")
         return child.result(limits.result_bytes)
-    finally:
-        child.close()
 
 
 def is_of_machine(failure: BaseException) -> bool:
@@ -285,16 +279,11 @@ def run_each(
 ) -> Generator[Finished[T], None, None]:
     """Call the function with each task in a new process, and yield results as tasks end.
 
-    A task whose process fails is tried again. Closing the iterator kills running processes.
-
-    Args:
-        function: a module-level function that returns JSON-serializable data.
-        tasks: picklable tasks, taken whenever a process can start. The iterator yields None while
-            no task is ready.
-        jobs: number of processes that may run at the same time.
-        scratch: folder for the temporary files of the processes, removed after each task.
-        deadline_s: time after which a process is killed, and its task is not tried again.
-        start: how to start a process, "fork" or "forkserver" (needed if this one has threads).
+    The tasks are taken whenever one of the `jobs` processes can start. They contain None while no
+    task is ready. A task whose process fails is tried again, but not after `deadline_s`, when its
+    process is killed. Temporary files are made in `scratch`, and removed after each task. If this
+    process has threads, `start` must be "forkserver", and the tasks picklable. Closing the iterator
+    kills running processes.
     """
     coming = Coming(None if task is None else (task, ATTEMPTS) for task in tasks)
     running: dict[Any, _Slot[T]] = {}
@@ -333,9 +322,8 @@ class _Slot(Generic[T]):
     end_s: float  #: when the process is killed, by time.monotonic()
 
     def finish(self) -> Finished[T]:
-        try:
-            return Finished(self.task, self.child.result())
-        except StepError as error:
-            return Finished(self.task, None, str(error))
-        finally:
-            self.child.close()
+        with closing(self.child):
+            try:
+                return Finished(self.task, self.child.result())
+            except StepError as error:
+                return Finished(self.task, None, str(error))

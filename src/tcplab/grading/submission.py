@@ -234,12 +234,10 @@ class Submission:
         """Run the learner's program on one host, and a program of the course on the other.
 
         Each run has new hosts, so that no port in TIME_WAIT, process or metric of an earlier run is
-        left.
+        left. In the arguments of both programs, "{port}" is replaced by the server's port. A server
+        of the course must print it (--json).
 
         Args:
-            arguments: the learner's arguments, in which "{port}" is replaced by the server's port.
-            peer: the course's program and its options. A server must print its port (--json). For a
-                client, "{port}" is replaced.
             port: port on which the learner's server must listen; not used by a client.
             lab: parameters of the Lab, such as {"rtt_ms": 20}, and under "to_server" those with
                 which Link.update() changes the way to the server before the run.
@@ -263,13 +261,12 @@ class Submission:
             with client_capture, server_capture:
                 if drops := (client_capture.drops or 0) + (server_capture.drops or 0):
                     raise LabError(f"the recorders lost {drops} packets; grade again")
-                first, others = _connections(server_capture.segments, port)
-                if (more := others - (connections - 1)) > 0:
-                    note = f"other-connections: {built.name} made {more} more than allowed"
-                    self.flags.append(note)
-                shown = first if connections == 1 else None
-                recorded = (client_capture, server_capture)
-                return LabRun(*ends, *(_of(capture.segments, shown) for capture in recorded))
+                rows = client_capture.segments, server_capture.segments
+        first, others = _connections(rows[1], port)
+        if (more := others - (connections - 1)) > 0:
+            self.flags.append(f"other-connections: {built.name} made {more} more than allowed")
+        shown = first if connections == 1 else None
+        return LabRun(*ends, _of(rows[0], shown), _of(rows[1], shown))
 
 
 _Start = Callable[..., AbstractContextManager[Started]]
@@ -303,13 +300,11 @@ def _patience_s(host: Host, port: int, peer: Running) -> float:
 
 def _connections(rows: SegmentArray, port: int) -> tuple[Connection | None, int]:
     """Return the first TCP connection to this port and the number of others, or (None, 0)."""
-    tcp = [
-        number for number, connection in enumerate(rows.connections) if connection.protocol == "tcp"
-    ]
+    tcp = [connection for connection in rows.connections if connection.protocol == "tcp"]
     numbers = rows[rows.from_client & ~rows.is_syn]["connection"]
-    to_port = [n for n in dict.fromkeys(map(int, numbers)) if rows.connections[n].server[1] == port]
-    first = next((n for n in to_port if n in tcp), None)
-    return (None, 0) if first is None else (rows.connections[first], len(tcp) - 1)
+    made = [rows.connections[number] for number in dict.fromkeys(map(int, numbers))]
+    first = next((one for one in made if one.server[1] == port and one in tcp), None)
+    return (None, 0) if first is None else (first, len(tcp) - 1)
 
 
 def _of(rows: SegmentArray, connection: Connection | None) -> SegmentArray:
