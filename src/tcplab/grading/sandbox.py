@@ -60,6 +60,9 @@ class Limits:
         return long_options(**options)
 
 
+_DEFAULT: Final = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of a sandboxed command, and its output."""
@@ -284,7 +287,7 @@ def start(
     argv: Sequence[str],
     *,
     given: Path | None = None,
-    limits: Limits | None = None,
+    limits: Limits = _DEFAULT,
     host: Host | None = None,
     lab_allowed: bool = False,
     env: Mapping[str, str] | None = None,
@@ -297,16 +300,12 @@ def start(
     Args:
         argv: the command; "{result}" is replaced by the descriptor of the result channel.
         given: folder to copy to /submission, where the command starts; readable by every user.
-        limits: limits on the command; those of Limits() unless given.
-        host: host of a Lab whose network the command uses; by default the command has only a
-            loopback interface.
+        host: host of a Lab whose network the command uses, instead of only a loopback interface.
         lab_allowed: allow further namespaces, and so a Lab inside.
         env: variables to add to a small environment.
-        stdin: standard input; /dev/null unless given.
         with_result: open the result channel.
         unsafe: use no sandbox, only the limits on time and output.
     """
-    limits = limits or Limits()
     spawn: Any = partial(subprocess.Popen, start_new_session=True)
     if host is not None:
         spawn = partial(host.start, privileged=False, text=False)

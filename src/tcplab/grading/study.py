@@ -23,7 +23,7 @@ import tempfile
 import textwrap
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -56,22 +56,6 @@ class StudyError(TcplabError):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAnswer:
-    """An answer that earns all points of a question, with the reason."""
-
-    values: Mapping[str, Any]  #: values of the variables, for the learner's numbers
-    text: str  #: the lines that compute the values, the changes of a C file, or a mark scheme
-    why: str  #: the reason, in a sentence or two
-    name: str = "model answer"
-
-    def __str__(self) -> str:
-        values = "\n".join(f"{name} = {value!r}" for name, value in self.values.items())
-        parts = [textwrap.indent(text, "    ") for text in (values, self.text) if text]
-        parts += [_wrapped(f"  Why: {self.why}", "  ")] if self.why else []
-        return "\n\n".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
 class Judged:
     """The result for one question of an attempt."""
 
@@ -80,7 +64,7 @@ class Judged:
     full: float  #: points for a right answer
     message: str  #: message of the judge
     attempts: int  #: number of different answers so far
-    model: ModelAnswer | None  #: None until it may be shown
+    model: str | None  #: the model answer, or None until it may be shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +113,7 @@ class Study:
             points = "–" if judged.points is None else f"{judged.points:g}"
             head = f"{judged.question}  {points} of {judged.full:g}"
             parts.append(_wrapped(f"{head}  {judged.message}", " " * 4))
-        for judged in self.judged:
-            if judged.model is not None:
-                parts.append(f"{judged.question}, the {judged.model.name}\n\n{judged.model}")
+        parts += [judged.model for judged in self.judged if judged.model is not None]
         return "\n\n".join([*parts, self.next_steps])
 
     def _repr_html_(self) -> str:
@@ -145,13 +127,8 @@ def study(
 
     In the problem set's notebook, the answers are its variables. Elsewhere, the saved notebook is
     run. C files and written answers are always read from disk. The result is None during grading.
-    Raise StudyError if this copy of the course has no solutions.
-
-    Args:
-        name: name of the problem set, such as "small-writes".
-        questions: questions to judge, such as "q1"; all if none is given.
-        answers: show the model answers immediately.
-        course: the folder with exercises/ and solutions/; by default that of find_course().
+    Raise StudyError if this copy of the course has no solutions. With `answers`, the model answers
+    are shown immediately.
     """
     if os.environ.get("NBGRADER_EXECUTION"):  # the call is in a notebook that is being graded
         return None
@@ -280,7 +257,12 @@ class _ProblemSet:
         # A run that is interrupted while writing must not lose earlier attempts.
         path = self._course / "exercises" / ATTEMPTS_FILE
         write_whole(path, json.dumps(stored, indent=1) + "\n")
-        notes = [*ran.notes, *_failed_cells(ran)]
+        notes = ran.notes + [
+            f"Cell {index + 1} of the notebook ends with {output['ename']}: {output['evalue']}"
+            for index, outputs in sorted(ran.outputs.items())
+            for output in outputs
+            if output["output_type"] == "error"
+        ]
         if self._blocked:
             notes.append(f"Judged without a sandbox: {self._blocked}")
         if self.task.files:
@@ -298,31 +280,44 @@ class _ProblemSet:
     def _given(self, question: str, ran: CellsRun) -> str | None:
         """Return a short digest of the learner's answer, or None if there is no answer."""
         names = self.task.answers.get(question)
+        given: Any
         if names is None:
-            if question in self.repaired.untouched_tasks:
-                return None
-            texts = [c.source for c in self.repaired.notebook.cells if c.cell_type == "markdown"]
-            given: Any = texts
+            cells = self.repaired.notebook.cells
+            given = [cell.source for cell in cells if cell.cell_type == "markdown"]
+            is_given = question not in self.repaired.untouched_tasks
         elif names:
             given = [ran.answers.get(name) for name in names]
-            if all(answer is None for answer in given):
-                return None
+            is_given = any(answer is not None for answer in given)
         else:
-            if self._is_left_alone(question):
-                return None
             given = ran.files.get(self._files[question], b"").decode(errors="replace")
+            is_given = not self._is_left_alone(question)
+        if not is_given:
+            return None
         return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
 
-    def _model(self, question: str, student: str) -> ModelAnswer:
-        path = self._source / "hidden" / "why.toml"
-        reasons = tomllib.loads(path.read_text()) if path.is_file() else {}
-        why = " ".join(reasons.get(question, "").split())
-        names = self.task.answers.get(question)
+    def _model(self, question: str, student: str) -> str:
+        """Return an answer that earns all points, for the learner's numbers, and the reason."""
+        name, names = "model answer", self.task.answers.get(question)
         if names is None:
             scheme = _SCHEME.search(self._trial.marked[question].source)
-            return ModelAnswer({}, scheme[1] if scheme else "", why, "mark scheme")
-        if not names:
-            return ModelAnswer({}, self._changes(self._files[question]), why)
+            name, parts = "mark scheme", [scheme[1] if scheme else ""]
+        elif not names:
+            parts = [self._changes(self._files[question])]
+        else:
+            cells = [c for name, c in self._trial.solution if name.partition("-")[0] == question]
+            lines = "".join(part for cell in cells for part in SOLUTION.findall(cell))
+            variables = self._solved(student)
+            values = [f"{variable} = {plain(variables[variable])!r}" for variable in names]
+            parts = ["\n".join(values), lines.strip()]
+        shown = [textwrap.indent(part, "    ") for part in parts if part]
+        path = self._source / "hidden" / "why.toml"
+        reasons = tomllib.loads(path.read_text()) if path.is_file() else {}
+        if why := " ".join(reasons.get(question, "").split()):
+            shown.append(_wrapped(f"  Why: {why}", "  "))
+        return "\n\n".join([f"{question}, the {name}", *shown])
+
+    def _solved(self, student: str) -> dict[str, Any]:
+        """Return the variables of the solution for a student's numbers."""
         numbers = self.task.numbers(student)
         with tempfile.TemporaryDirectory(prefix="tcplab-study-") as directory:
             if captures := named_in(numbers):
@@ -331,11 +326,7 @@ class _ProblemSet:
                 numbers["capture"] = str(Path(directory, numbers["capture"]))
             if "captures" in numbers:
                 numbers["captures"] = [str(Path(directory, name)) for name in numbers["captures"]]
-            variables = solved(self._source, numbers)
-        values = {name: plain(variables[name]) for name in names}
-        cells = [c for name, c in self._trial.solution if name.partition("-")[0] == question]
-        lines = "".join(part for cell in cells for part in SOLUTION.findall(cell))
-        return ModelAnswer(values, lines.strip(), why)
+            return solved(self._source, numbers)
 
     def _changes(self, file: str) -> str:
         """Return the reference solution of a C file as a diff."""
@@ -345,15 +336,6 @@ class _ProblemSet:
         lines = list(difflib.unified_diff(before, after, n=2, lineterm=""))[2:]
         where = path.relative_to(self._course)
         return "\n".join([f"{file}, as handed out (-) and in {where} (+)", *lines])
-
-
-def _failed_cells(ran: CellsRun) -> list[str]:
-    return [
-        f"Cell {index + 1} of the notebook ends with {output['ename']}: {output['evalue']}"
-        for index, outputs in sorted(ran.outputs.items())
-        for output in outputs
-        if output["output_type"] == "error"
-    ]
 
 
 def _wrapped(text: str, indent: str) -> str:

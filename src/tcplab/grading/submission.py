@@ -181,7 +181,7 @@ class Submission:
         *,
         host: Host | None = None,
         files: Mapping[str, bytes] | None = None,
-        limits: Limits | None = None,
+        limits: Limits = _RUN_LIMITS,
     ) -> Iterator[Started]:
         """Start the learner's program on a host of a Lab, or without a network.
 
@@ -189,7 +189,7 @@ class Submission:
         """
         if built.binary is None:
             raise ValueError(f"{built.name} was not compiled: {built.messages}")
-        limits, left_s = limits or _RUN_LIMITS, self.deadline_s - time.monotonic()
+        left_s = self.deadline_s - time.monotonic()
         limits = replace(limits, wall_s=int(max(1, min(limits.wall_s, left_s))))
         with (
             _folder({"program": built.binary, **(files or {})}) as folder,
@@ -228,7 +228,7 @@ class Submission:
         port: int = 9000,
         lab: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
-        limits: Limits | None = None,
+        limits: Limits = _RUN_LIMITS,
         connections: int = 1,
     ) -> LabRun:
         """Run the learner's program on one host, and a program of the course on the other.

@@ -65,8 +65,8 @@ def asked_by_choice(source: Path, folder: Path, patch: pytest.MonkeyPatch) -> li
         asked.append(name)
         return Verdict(1, "")
 
-    for module in ("checks", "submission"):
-        patch.setattr(f"tcplab.grading.{module}.choice", note)
+    patch.setattr("tcplab.grading.checks.choice", note)
+    patch.setattr(Submission, "check_choice", lambda _, name, *__, **___: note(name=name))
     judge = load_module(source / "hidden" / "judge.py", "judge_with_noted_choices")
     questions = []
     for question, variables in task.answers.items():
