@@ -1,15 +1,9 @@
 """Record captures for learners in a Lab, and compute facts about them for a judge.
 
-An assignment's `hidden/scenes.py` defines what to record for a cause, for example with::
-
-    def record(path: Path, scene: Scene) -> None:
-        with Lab(rtt_ms=20) as lab:
-            record_connection(lab, path, scene.client, scene.server)
-
-From this, tcplab.grading.drawing makes `captures.zip`, and `hidden/captures.json`, which names the
-cause of each capture. A judge counts the segments in the capture that was handed out
-(:func:`facts_of`), so that no right answer is stored twice. Only the cause comes from the file that
-drawing wrote (:func:`cause_of`).
+tcplab.grading.drawing makes `captures.zip` from what an assignment's `hidden/scenes.py` records,
+and `hidden/captures.json`, which names the cause of each capture. A judge counts the segments in
+the capture that was handed out (:func:`facts_of`). Only the cause comes from the file that drawing
+wrote (:func:`cause_of`).
 """
 
 from __future__ import annotations

@@ -105,10 +105,10 @@ def _is_index(index: int, cells: Sequence[int]) -> bool:
 def _outputs(outputs: list[Any], received: Received) -> list[dict[str, Any]]:
     if len(outputs) > MAX_OUTPUTS:
         received.note(f"more than {MAX_OUTPUTS} outputs of one cell")
-    read = [_output(content) for content in outputs[:MAX_OUTPUTS]]
-    if None in read:
+    read = [output for content in outputs[:MAX_OUTPUTS] if (output := _output(content))]
+    if len(read) < min(len(outputs), MAX_OUTPUTS):
         received.note("an output that is not in the runner's format")
-    return [output for output in read if output is not None]
+    return read
 
 
 def _output(output: Any) -> dict[str, Any] | None:

@@ -56,10 +56,9 @@ def combine(parts: Iterable[tuple[float, Verdict]]) -> Verdict:
     failed = [verdict.message for _, verdict in listed if not verdict.passed]
     passed = [verdict.message for _, verdict in listed if verdict.passed]
     message = " ".join(text for text in [*failed, *passed] if text)
-    if any(verdict.share is None for _, verdict in listed):
-        return Verdict(None, message)
-    share = sum(weight * (verdict.share or 0.0) for weight, verdict in listed)
-    return Verdict(min(1.0, round(share, _DIGITS)), message)
+    shares = [weight * verdict.share for weight, verdict in listed if verdict.share is not None]
+    is_judged = len(shares) == len(listed)
+    return Verdict(min(1.0, round(sum(shares), _DIGITS)) if is_judged else None, message)
 
 
 def equal_parts(verdicts: Sequence[Verdict]) -> Verdict:
@@ -205,12 +204,7 @@ def choice(
 # ---- public checks: is there an answer, and is it of the right kind? -----------------------------
 #
 # Public checks do not contain the right answer, so they cannot reveal it. A check that returns
-# `… | Verdict` returns the answer if it is of the right kind, else the verdict to show:
-#
-#     given = numbers_in(submission.answers, ["q1_bdp_bytes", "q1_mbit"])
-#     if isinstance(given, Verdict):
-#         return given
-#     bdp_bytes, mbit = given
+# `… | Verdict` returns the answer if it is of the right kind, else the verdict to show.
 
 
 def numbers_in(

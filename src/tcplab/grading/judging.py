@@ -52,7 +52,6 @@ class JudgingReport:
     flags: list[str] = field(default_factory=list)
     not_judged: list[str] = field(default_factory=list)  #: "q7: reason" for each failure of ours
     untouched_tasks: list[str] = field(default_factory=list)
-    sandboxed: bool = True
     seconds: float = 0.0
 
 
@@ -147,12 +146,10 @@ class Judge:
 
         `failure` is why the notebook's variables are unknown, or empty.
         """
-        ask: Callable[[Submission], Verdict] | None = getattr(self.module, question, None)
-        if ask is None:
-            return Verdict(None, f"hidden/judge.py has no function {question}; a person decides.")
         if submission.is_late:
             return Verdict(None, f"not judged within {JUDGING_S:g} s; a person decides.")
         try:
+            ask: Callable[[Submission], Verdict] = getattr(self.module, question)
             if failure and self.task.answers.get(question):
                 raise LabError(failure)
             try:
@@ -284,12 +281,9 @@ def _take_over(
     if received.finished:
         ran.answers, ran.files = received.answers, received.files
         return None
-    started = received.started
-    where = (
-        "before the first cell"
-        if started is None
-        else f"in code cell {[index for index, _ in cells].index(started) + 1}"
-    )
+    started, where = received.started, "before the first cell"
+    if started is not None:
+        where = f"in code cell {[index for index, _ in cells].index(started) + 1}"
     ended = f"notebook's process {outcome.how_it_ended()} {where}"
     ran.notes.append(f"The {ended}.")
     if outcome.was_killed:

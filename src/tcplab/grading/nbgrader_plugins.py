@@ -125,20 +125,17 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         began_s = time.monotonic()
         about, notes = resources["nbgrader"], nb.metadata.pop("tcplab")
         slow = notes.pop("slow")
-        report = JudgingReport(
-            about["student"], about["assignment"], sandboxed=not self.unsafe_no_sandbox, **notes
-        )
-        report.repairs = [*self.repairs, *report.repairs]
-        report.flags = [*self.flags, *report.flags]
+        notes["repairs"] = [*self.repairs, *notes["repairs"]]
+        notes["flags"] = [*self.flags, *notes["flags"]]
+        report = JudgingReport(about["student"], about["assignment"], **notes)
         course = _course_of(self)
         source = Path(course.format_path(course.source_directory, ".", report.assignment))
         folder = Path(resources["metadata"]["path"])
         _make_readable(folder)
         self._judge(nb, source.resolve(), folder, report)
         repairs, flags = settle_page(nb.cells, folder, slow)
-        report.repairs += repairs
-        report.flags += flags
-        report.repairs, report.flags = _few(report.repairs), _few(report.flags)
+        report.repairs = _few([*report.repairs, *repairs])
+        report.flags = _few([*report.flags, *flags])
         report.seconds = round(time.monotonic() - began_s, 3)
         if self.unsafe_no_sandbox:
             nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))

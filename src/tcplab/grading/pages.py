@@ -147,7 +147,7 @@ def settle_page(
     the texts to show as typed, as look_at_texts() returns them.
     """
     repairs = _cut(cells, folder)
-    flags = [f"direction-marks: cell {n} of the notebook" for n in _show_directions(cells)]
+    flags = _show_directions(cells)
     for number, why in slow:
         if f"cut: cell {number} of the notebook" not in repairs:
             repairs.append(f"shown-as-typed: cell {number} of the notebook ({why})")
@@ -195,16 +195,16 @@ def look_at_texts(cells: Any) -> tuple[list[tuple[int, str]], list[str]]:
     return slow, flags
 
 
-def _show_directions(cells: Any) -> list[int]:
-    """Replace each sign that changes the direction of writing; return the numbers of the cells."""
-    changed = []
+def _show_directions(cells: Any) -> list[str]:
+    """Replace each sign that changes the direction of writing; return a flag for each cell."""
+    flags = []
     for number, cell in enumerate(cells, 1):
         whole = json.dumps(cell, ensure_ascii=False)
         shown = _DIRECTIONS.sub(lambda sign: f"[U+{ord(sign[0]):04X}]", whole)
         if shown != whole and not utils.is_locked(cell):
-            changed.append(number)
+            flags.append(f"direction-marks: cell {number} of the notebook")
             cell.update(nbformat.from_dict(json.loads(shown)))
-    return changed
+    return flags
 
 
 def _cut(cells: Any, folder: Path) -> list[str]:
@@ -215,8 +215,7 @@ def _cut(cells: Any, folder: Path) -> list[str]:
         outputs = cell.get("outputs", [])
         kind = "code" if cell.cell_type == "code" else "text"
         texts: list[tuple[Any, Any, str]] = []
-        if not utils.is_locked(cell):
-            texts.append((cell, "source", kind))
+        texts += [] if utils.is_locked(cell) else [(cell, "source", kind)]
         texts += [(output, "text", "output") for output in outputs if "text" in output]
         data = [output.data for output in outputs if "text/plain" in output.get("data", {})]
         texts += [(mime, "text/plain", "output") for mime in data]

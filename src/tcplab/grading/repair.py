@@ -124,13 +124,11 @@ def _decode(data: bytes, into: Repaired) -> str:
 
 def _parse(text: str, into: Repaired) -> Any:
     """Return the parsed JSON, after resolving merge conflicts, or the part that is readable."""
-    with suppress(ValueError, RecursionError):
-        return json.loads(text)
-    if "\n<<<<<<<" in text:
+    if "\n<<<<<<<" in text:  # JSON cannot contain it, since it has no line ends in strings
         into.note("merge-markers")
         text = _ours(text)
-        with suppress(ValueError, RecursionError):
-            return json.loads(text)
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
     cells = _salvage(text)
     into.note("half-written", f"{len(cells)} cells recovered")
     return {"cells": cells}
@@ -335,29 +333,27 @@ def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
     """Put the learner's last answer into a released cell; return earlier answers as new cells."""
     name = cell.metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", "")
     role = _role(cell)
-    for copy_of_cell in mine:
-        _look_for_forgery(cell, copy_of_cell, name, role, into)
+    for submitted in mine:
+        _look_for_forgery(cell, submitted, name, role, into)
     if not mine:
         if role != "plain" or cell.cell_type == "code":
             into.note("missing-cell", name)
         return []
-    if any(copy_of_cell.kind != cell.cell_type for copy_of_cell in mine):
+    if any(submitted.kind != cell.cell_type for submitted in mine):
         into.note("retyped-cell", name)
-    if role not in ("plain", "locked") and all(
-        copy_of_cell.own.get("grade_id") != name for copy_of_cell in mine
-    ):
+    is_known = any(submitted.own.get("grade_id") == name for submitted in mine)
+    if role not in ("plain", "locked") and not is_known:
         into.note("lost-cell-id", name)
     if len(mine) > 1:
         into.note("duplicated-cell", name)
     if role in ("test", "task", "locked"):
         return []
     # Untouched copies are left out, since one that ran after the answer would undo it.
-    written = [
-        copy_of_cell for copy_of_cell in mine if copy_of_cell.source.strip() != cell.source.strip()
-    ] or mine[:1]
+    given = cell.source.strip()
+    written = [submitted for submitted in mine if submitted.source.strip() != given] or mine[:1]
     cell.source = written[-1].source
     _attach(cell, written[-1].attachments)
-    return [_new_cell(cell.cell_type, copy_of_cell) for copy_of_cell in written[:-1]]
+    return [_new_cell(cell.cell_type, earlier) for earlier in written[:-1]]
 
 
 def _look_for_forgery(cell: Any, submitted: _Cell, name: str, role: str, into: Repaired) -> None:

@@ -5,17 +5,14 @@ docs/grading.md states the rules. Each rule yields a sentence per mistake, with 
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
 import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any, Final
 
-from tcplab.grading.assignment import Task, load_module
 from tcplab.grading.checks import Verdict
 from tcplab.grading.submission import Submission
 from tcplab.grading.trial import Trial
@@ -40,7 +37,7 @@ def broken_rules(trial: Trial) -> list[str]:
     # The other rules need all parts of every question.
     if mistakes := [*_parts(trial), *_mutants(trial)]:
         return mistakes
-    return [*_numbers(trial), *_answers(trial), *_odd_answers(trial), *_draws(trial)]
+    return [*_numbers(trial), *_answers(trial), *_odd_answers(trial)]
 
 
 def _parts(trial: Trial) -> Iterator[str]:
@@ -152,37 +149,3 @@ def _odd_answers(trial: Trial) -> Iterator[str]:
                         f"check_{question} accepts {odd}; give numbers_in() the limits that any"
                         " answer has, such as least=1 and most=…"
                     )
-
-
-def _draws(trial: Trial) -> Iterator[str]:
-    """Check that no student's numbers are those of the public check of a program.
-
-    A program that suits only these parameters must fail in grading.
-    """
-    ran: list[Mapping[str, Any]] = []
-    # Fresh modules, in which functions that run a program only note their parameters.
-    task = Task(trial.source / "task.py", trial.name)
-    judges = load_module(trial.source / "hidden" / "judge.py", f"tcplab_rules_{trial.name}")
-    for module in (task.module, getattr(judges, "task", task.module)):
-        for name, function in [*vars(module).items()]:
-            if re.match("(look_at|judge)_", name):
-                setattr(module, name, partial(_note, ran, inspect.signature(function)))
-    for question in [question for question, names in task.answers.items() if not names]:
-        for student in map("s{}".format, range(IDS)):
-            ran.clear()
-            work = Submission(student, task.numbers(student), {}, {}, folder=trial.source)
-            for check in (getattr(task.module, f"check_{question}"), getattr(judges, question)):
-                check(work)
-            if len(ran) < 2:  # they share no function
-                break
-            if ran[0] == ran[1]:
-                yield f"check_{question} runs the program as the judge does for {student}: {ran[0]}"
-                break
-
-
-def _note(
-    ran: list[Mapping[str, Any]], signature: inspect.Signature, *given: Any, **named: Any
-) -> Verdict:
-    _submission, *parameters = signature.bind(*given, **named).arguments.items()
-    ran.append({name: getattr(value, "__dict__", value) for name, value in parameters})
-    return Verdict(1, "")

@@ -344,9 +344,9 @@ def _without_sandbox(
 ) -> tuple[list[str], dict[str, str]]:
     if given:
         shutil.copytree(given, folder, dirs_exist_ok=True)
-    if command[0].startswith("./"):  # the folder is not the working directory yet
-        command = [str(Path(folder) / command[0]), *command[1:]]
-    return list(command), _environment({"HOME": folder, "TMPDIR": folder, **(env or {})})
+    # The folder is not the working directory yet.
+    program = str(Path(folder, command[0])) if command[0].startswith("./") else command[0]
+    return [program, *command[1:]], _environment({"HOME": folder, "TMPDIR": folder, **(env or {})})
 
 
 def run(argv: Sequence[str], **options: Any) -> Outcome:

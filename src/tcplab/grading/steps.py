@@ -37,12 +37,6 @@ from tcplab.grading.pages import TooLongError, at_most
 from tcplab.grading.processes import print_traceback, reason
 from tcplab.grading.staging import content_key, put_in_place, stage
 
-#: The preprocessors of an early feedback page. EarlyPage comes second, because it needs the grades.
-EARLY_PAGE: Final = [
-    FEEDBACK_PAGE[0],
-    "tcplab.grading.nbgrader_plugins.EarlyPage",
-    *FEEDBACK_PAGE[1:],
-]
 #: Maximum number of attempts at a step of nbgrader. Another process may lock the gradebook for
 #: longer than nbgrader waits.
 ATTEMPTS: Final = 3
@@ -200,7 +194,9 @@ class _Grader:
             source = Path(folders.format_path(folders.source_directory, ".", task.assignment))
             by_choice = questions_by_choice(source)
             config.EarlyPage.update(early, arrival=task.arrival.folder.name, by_choice=by_choice)
-            config.GenerateFeedback.preprocessors = EARLY_PAGE
+            # EarlyPage comes second, because it needs the grades.
+            page = [FEEDBACK_PAGE[0], "tcplab.grading.nbgrader_plugins.EarlyPage"]
+            config.GenerateFeedback.preprocessors = page + FEEDBACK_PAGE[1:]
         if as_typed:
             config.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.as_typed"}
         try:

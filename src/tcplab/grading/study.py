@@ -3,11 +3,10 @@
     from tcplab.grading.study import study
     study("cork")
 
-An attempt is judged like a class's submission, with the judge's messages and points, and recorded
-in `exercises/attempts.json`. If a question lacks points after two attempts (one if the answer is
-written text), or on request, its model answer is shown with the learner's numbers, and its reason
-from `hidden/why.toml`. This requires `solutions/`, which a student bundle does not contain, since
-its learners have an instructor.
+An attempt is judged like a class's submission, and recorded in `exercises/attempts.json`. If a
+question lacks points after two attempts (one if the answer is written text), or on request, its
+model answer is shown, with its reason from `hidden/why.toml`. This requires `solutions/`, which a
+student bundle does not contain, since its learners have an instructor.
 """
 
 from __future__ import annotations
@@ -79,28 +78,24 @@ class Study:
 
     @property
     def heading(self) -> str:
-        by_judge = [judged for judged in self.judged if judged.points is not None]
-        points = sum(judged.points or 0.0 for judged in by_judge)
-        full = sum(judged.full for judged in by_judge)
-        left = sum(judged.full for judged in self.judged) - full
+        points = sum(judged.points or 0.0 for judged in self.judged)
+        left = sum(judged.full for judged in self.judged if judged.points is None)
+        full = sum(judged.full for judged in self.judged) - left
         rest = f" by the judge, {left:g} more by your own judgement" if left else ""
         earned = f"{points:g} of {full:g} points{rest}"
         return f"{self.name}: {earned}, with the numbers of {self.student!r}"
 
     @property
     def next_steps(self) -> str:
-        short = [
-            one.question
-            for one in self.judged
-            if one.points != one.full and (one.points is not None or not one.attempts)
-        ]
+        lacking = [one for one in self.judged if one.points != one.full]
+        own = [one.question for one in lacking if one.points is None and one.attempts]
+        short = [one.question for one in lacking if one.question not in own]
+        steps = "All points are earned."
         if short:
             steps = f"Next: work on {', '.join(short)}, save, and run this again."
-        else:
-            steps = "All points are earned."
-        if own := [one.question for one in self.judged if one.points is None and one.attempts]:
+        if own:
             steps += f" Mark {', '.join(own)} yourself, with the mark scheme."
-        if any(one.model is None and one.points != one.full for one in self.judged):
+        if any(one.model is None for one in lacking):
             steps += (
                 " A model answer is shown after two different answers to its question, or at once"
                 f' with "tcplab study {self.name} --answers" or study("{self.name}", answers=True).'
@@ -254,7 +249,6 @@ class _ProblemSet:
             shown = answers or (len(tries) >= enough and points != full)
             model = self._model(question, student) if shown else None
             judged.append(Judged(question, points, full, message, len(tries), model))
-        # A run that is interrupted while writing must not lose earlier attempts.
         path = self._course / "exercises" / ATTEMPTS_FILE
         write_whole(path, json.dumps(stored, indent=1) + "\n")
         notes = ran.notes + [

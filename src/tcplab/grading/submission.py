@@ -289,12 +289,10 @@ def _patience_s(host: Host, port: int, peer: Running) -> float:
     Without a connection to the port, no more data will come.
     """
     end_s = time.monotonic() + _PATIENCE_S
-    states = tcp_states(host, port)
-    while not peer.ended() and states and time.monotonic() < end_s:
+    while (states := tcp_states(host, port)) and not peer.ended() and time.monotonic() < end_s:
         if states == {LISTEN}:
             return _GRACE_S
         time.sleep(0.02)
-        states = tcp_states(host, port)
     return max(_GRACE_S, end_s - time.monotonic())
 
 

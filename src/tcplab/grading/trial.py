@@ -88,7 +88,6 @@ class Trial:
 
     @property
     def full(self) -> float:
-        """The points that the automatic grader can give."""
         return sum(self.points.values())
 
     @property
@@ -127,14 +126,12 @@ class Trial:
             self._lay_out(folder, name, mutant)
             wanted = questions or list(self.points)
             ran, verdicts = self.judge.judge(student, cells, wanted, folder)
+        full = {question: self.points[question] for question in wanted}
         return Tried(
             name,
-            {
-                question: round(self.points[question] - mutant.loses.get(question, 0), 2)
-                for question in wanted
-            },
-            {question: score(verdicts[question], self.points[question]) for question in wanted},
-            {question: verdicts[question].message for question in wanted},
+            {one: round(points - mutant.loses.get(one, 0), 2) for one, points in full.items()},
+            {one: score(verdicts[one], points) for one, points in full.items()},
+            {one: verdicts[one].message for one in full},
             ran.flags,
         )
 

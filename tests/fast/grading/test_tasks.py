@@ -47,7 +47,6 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("task.py", "10, 99", "10, 12", "gives 100 students only 9 different sets of numbers"),
     ("task.py", ", above=0, most=MOST_BYTES", "", "check_q1 accepts -3; give numbers_in()"),
     ("task.py", "most=MOST_BYTES", "most=90", "check_q1 refuses the right answer of s"),
-    ("task.py", "rtt_ms=5", "rtt_ms=submission.numbers['rtt_ms']", "check_q2 runs the program as"),
     ("hidden/judge.py", "def q2", "def q3", "hidden/judge.py lacks q2; add a function"),
     ("hidden/judge.py", "    n =", "    return Verdict(None, '')\n    n =", "q1: a verdict on"),
     ("hidden/why.toml", "q2 =", "q3 =", "hidden/why.toml lacks q2; add the reason"),

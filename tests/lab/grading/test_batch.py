@@ -298,7 +298,6 @@ def test_unsafe_grading_is_stated_in_the_feedback(copied: Path) -> None:
     page = (copied / "feedback" / "carla" / "tiny" / "tiny.html").read_text()
     assert "WARNING: graded with --unsafe-no-sandbox" in page
     record = json.loads((copied / "reports" / "tiny" / "records" / "carla.json").read_text())
-    assert record["sandboxed"] is False
     assert record["scores"] == {"q1": 2.0, "q2": 1.0, "q3": 2.0}
 
 
