@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.support.grading.damaged import changed, deep_path, find, nested, raw, set_source
 from tests.support.grading.fixtures import Tiny, judge_submission
+from tests.support.paths import ROOT
 
 from tcplab.grading.judging import Judge
 from tcplab.grading.sandbox import Limits
@@ -48,13 +50,13 @@ def cell(*lines: str) -> Callable[[Path], None]:
 
 
 def program(body: str, *headers: str) -> Callable[[Path], None]:
-    """Return a function that replaces total.c, the program that adds up, in a submission."""
+    """Return a function that replaces total.c by a whole program, or by one with this main()."""
     included = ("stdio", "stdlib", "unistd", *headers)
     includes = "".join(f"#include <{header}.h>\n" for header in included)
+    whole = f"#define _GNU_SOURCE\n{includes}int main(void) {{\n{body}\nreturn 0; }}\n"
 
     def do(folder: Path) -> None:
-        text = f"#define _GNU_SOURCE\n{includes}int main(void) {{\n{body}\nreturn 0; }}\n"
-        (folder / "total.c").write_text(text)
+        (folder / "total.c").write_text(body if "int main" in body else whole)
 
     return do
 
@@ -112,32 +114,6 @@ def own_judge(folder: Path) -> None:
     (folder / "tiny.ipynb").write_text(json.dumps(notebook))
 
 
-SEARCH: Final = """
-import os
-found = []
-for top in ("/", "/home", "/root", "/opt", "/srv", "/tmp", "../..", "../../.."):
-    for folder, _, names in os.walk(top):
-        if folder.startswith(("/proc", "/sys", "/usr")):
-            continue
-        found += [os.path.join(folder, name) for name in names
-                  if name in ("judge.py", "gradebook.db", "mutants.py", "tiny.ipynb")]
-print("FOUND", found)  # solutions/ submitted/
-q1_sum = len(found)
-assert not found
-"""
-
-EVERY_DESCRIPTOR: Final = """
-import os
-line = b'{"answers": {"q1_sum": 1, "score": 2.0}, "files": {}}\\n{"scores": {"q1": 2.0}}\\n'
-line += b'[1]\\nnot json\\n'
-for fd in range(3, 64):
-    try:
-        os.write(fd, line)
-    except OSError:
-        pass
-"""
-
-
 def send(expression: str) -> Callable[[Path], None]:
     """Return an attack that sends a line to each descriptor, including the result channel."""
     return cell(
@@ -164,86 +140,21 @@ FORGED_PICTURE: Final = json.dumps(
     }
 )
 
+
+def _listed(flag: str | list[str], q2: float = 1.0, **do: Any) -> Attack:
+    """Return an attack that tests/data/attacks.toml lists."""
+    attack = cell(do["cell"]) if "cell" in do else program(do["program"], *do.get("headers", ()))
+    return Attack(attack, tuple(flag) if isinstance(flag, list) else flag, q2)
+
+
+LISTED: Final = tomllib.loads((ROOT / "tests/data/attacks.toml").read_text())
 ATTACKS: Final[dict[str, Attack]] = {
-    # ---- fooling the checks ----
-    "equality-always-true": Attack(
-        cell(
-            "class Yes(int):",
-            "    def __eq__(self, other): return True",
-            "    __hash__ = None",
-            "q1_sum = Yes()",
-        ),
-        "not-plain-data",
-    ),
-    "assert-stripping-hook": Attack(
-        cell(
-            "import ast",
-            "class Strip(ast.NodeTransformer):",
-            "    def visit_Assert(self, node): return None",
-            "get_ipython().ast_transformers.append(Strip())",
-            "q1_sum = 0",
-        ),
-        "rewrites-code",
-    ),
-    "patched-checks": Attack(
-        cell(
-            "import tcplab.grading.checks as checks",
-            "checks.number = lambda *a, **k: checks.Verdict(1, 'ha')",
-            "checks.score = lambda *a: 2.0",
-            "q1_sum = 0",
-        ),
-        "patches-modules",
-    ),
-    "patched-subprocess-and-scapy": Attack(
-        cell(
-            "import subprocess, sys, types",
-            "subprocess.run = lambda *a, **k: None",
-            "subprocess.Popen = None",
-            "sys.modules['scapy'] = types.ModuleType('scapy')",
-            "q1_sum = 0",
-        ),
-        "patches-modules",
-    ),
-    "patched-json": Attack(
-        cell(
-            "import json",
-            'json.dumps = lambda *a, **k: \'{"answers": {"q1_sum": 2.0}, "files": {}}\'',
-        ),
-        "patches-modules",
-        q2=0.0,
-    ),
-    # ---- reading what is not theirs ----
-    "reads-solutions-gradebook-and-other-students": Attack(cell(SEARCH), "reads-elsewhere"),
-    "reads-users-of-the-machine": Attack(
-        cell(
-            "q1_sum = open('/etc/passwd').read().count('\\n') - 1",
-            "open('/etc/shadow')",
-        ),
-        "reads-elsewhere",
-    ),
-    "reads-the-graders-environment": Attack(
-        cell(
-            "import os",
-            "keys = [k for k in os.environ if 'TOKEN' in k or k == 'TCPLAB_TEST_SESSION']",
-            "q1_sum = len(keys)",
-            "print(open('/proc/1/environ').read())  # gradebook",
-        ),
-        "reads-elsewhere",
-    ),
     "link-to-the-judge": Attack(link_to("../../solutions/tiny/hidden/judge.py"), "link"),
     "link-to-etc": Attack(link_to("/etc/passwd"), "link"),
-    # ---- forging ----
     "forged-points-and-scores-in-the-metadata": Attack(changed(forge_metadata), "points-changed"),
     "forged-outputs": Attack(changed(forge_outputs), "forged-score"),
     "changed-test": Attack(changed(change_test), "locked-cell-changed"),
     "own-judge-and-shadowing-modules": Attack(own_judge, "locked-cell-changed"),
-    "writes-the-result-channel": Attack(cell(EVERY_DESCRIPTOR), "damaged-results"),
-    "writes-results-and-exits": Attack(
-        cell(EVERY_DESCRIPTOR + "\nos._exit(0)"), "damaged-results", q2=0.0
-    ),
-    "answers-with-a-gigantic-structure": Attack(
-        cell("q1_sum = [[[[[[1] * 100] * 100] * 100] * 100] * 100]"), "not-plain-data"
-    ),
     "sends-100-000-outputs": Attack(
         send("""'{"cell": 1, "outputs": [' + '{}, ' * 99_999 + '{}]}'"""),
         "damaged-results",
@@ -251,154 +162,8 @@ ATTACKS: Final[dict[str, Attack]] = {
     "sends-half-an-emoji-and-a-forged-picture": Attack(
         send(repr(FORGED_PICTURE)), "damaged-results"
     ),
-    "another-students-numbers": Attack(
-        cell(
-            "student = 'bob'",
-            "assignment = open_assignment('tiny', student)",
-            "n = assignment.numbers",
-            "q1_sum = n['a'] + n['b']",
-        ),
-        "other-student",
-    ),
-    # ---- using up the machine ----
-    "endless-loop": Attack(
-        cell(
-            "while True:",
-            "    try:",
-            "        while True: pass",
-            "    except BaseException: pass",
-        ),
-        ("process-ended", "cell-timeout"),
-    ),
-    "fork-bomb": Attack(
-        cell(
-            "import os",
-            "while True:",
-            "    try: os.fork()",
-            "    except OSError: pass",
-        ),
-        "leaves-the-process",
-    ),
-    "allocates-100-gigabytes": Attack(
-        cell(
-            "kept = []",
-            "try:",
-            "    while True: kept.append(bytearray(b'x' * (1 << 26)))",
-            "finally:",
-            "    q1_sum = 0  # /home/x",
-        ),
-        "reads-elsewhere",
-    ),
-    "prints-10-gigabytes": Attack(
-        cell(
-            "import os",
-            "for i in range(10_000): os.write(1, b'y' * 1_000_000)  # nohup",
-        ),
-        "leaves-the-process",
-    ),
-    "floods-the-result-channel": Attack(
-        cell(
-            "import os",
-            "for i in range(10_000):",
-            "    for fd in range(3, 1024):",
-            "        try: os.write(fd, b'y' * 1_000_000)",
-            "        except OSError: pass",
-        ),
-        "process-ended",
-    ),
-    "leaves-a-daemon-behind": Attack(
-        cell(
-            "import subprocess",
-            "subprocess.Popen(['sleep', '600'], start_new_session=True)",
-            "q1_sum = 0",
-        ),
-        "left-processes",
-    ),
-    "fills-the-disk": Attack(
-        cell(
-            "import itertools",
-            "for i in itertools.count():",
-            "    open(f'/tmp/{i}', 'wb').write(b'x' * (1 << 24))  # /home/x",
-        ),
-        "reads-elsewhere",
-    ),
     "pipe-that-hangs-whoever-opens-it": Attack(pipe_instead_of_a_file, "no-plain-file"),
-    # ---- getting out ----
-    "sends-the-exercise-to-the-network": Attack(
-        cell(
-            "import urllib.request",
-            "try:",
-            "    q1_sum = urllib.request.urlopen('http://1.1.1.1', timeout=3).status",
-            "except OSError as error:",
-            "    print('NO NETWORK', error)",
-            "    q1_sum = 0",
-        ),
-        "reaches-outside",
-    ),
-    "kills-everybody": Attack(
-        cell(
-            "import os, signal",
-            "os.kill(-1, signal.SIGKILL)",
-        ),
-        "leaves-the-process",
-    ),
-    "races-with-files": Attack(
-        cell(
-            "import os, threading",
-            "def race():",
-            "    while True:",
-            "        try:",
-            "            os.symlink('/etc/hostname', 'x')",
-            "            os.replace('x', 'total.c')",
-            "        except OSError: pass",
-            "threading.Thread(target=race, daemon=True).start()",
-            "q1_sum = 0",
-        ),
-        # If the race leaves something other than a plain file, the file that was handed in is
-        # graded. Otherwise the new file is graded. In both cases q1 earns no points.
-        "leaves-the-process",
-    ),
-    # ---- with the C file ----
-    "c-reads-the-judge": Attack(
-        program(
-            'system("cat /opt/*/solutions/*/hidden/judge.py ../../*/hidden/*; ls /home /root");',
-            "string",
-        ),
-        "reads-elsewhere",
-    ),
-    "c-includes-the-judge": Attack(
-        lambda folder: (folder / "total.c").write_text(
-            '#include "/etc/shadow"\n#include "../hidden/judge.py"\nint main(void) {}\n'
-        ),
-        "reads-elsewhere",
-    ),
-    "c-fork-bomb": Attack(program("for (;;) fork(); // fork()\nsystem(0);"), "runs-commands"),
-    "c-endless-loop": Attack(
-        program('for (;;) ; execl("/bin/sh", "sh", (char *)0);'), "runs-commands"
-    ),
-    "c-compile-bomb": Attack(
-        lambda folder: (folder / "total.c").write_text(
-            "#define A(x) x x x x x x x x x x\n#define B(x) A(A(A(A(x))))\n"
-            "int a[] = { B(B(1,)) };\nint main(void) { return 0; } // popen()\n"
-        ),
-        "runs-commands",
-    ),
-    "c-rings-and-descriptors-in-flight": Attack(
-        program(
-            "if (socket(AF_PACKET, SOCK_RAW, 0) >= 0 || socket(AF_UNIX, SOCK_STREAM, 0) >= 0 ||"
-            ' socketpair(AF_UNIX, SOCK_STREAM, 0, (int[2]){0}) == 0) puts("42");',
-            "sys/socket",
-        ),
-        "raw-packets",
-    ),
-    "c-raw-packets-and-new-namespaces": Attack(
-        program(
-            'if (socket(AF_PACKET, SOCK_RAW, 0) >= 0 || unshare(CLONE_NEWUSER) == 0) puts("42");',
-            "sys/socket",
-            "sched",
-        ),
-        "raw-packets",
-    ),
+    **{name: _listed(**listed) for name, listed in LISTED.items()},
 }
 
 
