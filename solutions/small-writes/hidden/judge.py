@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import data_segments, facts_of, longest_pause
-from tcplab.grading.checks import Hint, Verdict, combine
+from tcplab.grading.checks import Hint, Verdict, as_number, combine
 from tcplab.grading.submission import Submission
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_small_writes")
@@ -102,7 +102,7 @@ def q3(submission: Submission) -> Verdict:
     patterns = submission.numbers["patterns"]
     if given is None:
         return Verdict(0, "q3_waits has no answer yet.")
-    if not isinstance(given, list) or any(type(answer) is not int for answer in given):
+    if not isinstance(given, list) or any(as_number(answer) is None for answer in given):
         return Verdict(0, "q3_waits must be a list of indices.")
     expected = set(waiting(patterns))
     wrong = len(expected ^ set(given))
