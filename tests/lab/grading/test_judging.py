@@ -21,7 +21,6 @@ def test_program_has_no_more_time_than_its_submission(
     submission = tiny.hand_in(tmp_path)
     (submission / "total.c").write_text("int main(void) { for (;;) ; }\n")
     monkeypatch.setattr(judging, "JUDGING_S", 0.5)
-    monkeypatch.setattr(judging, "CELLS_S", 1.0)
     changed(set_source("q1-answer", "import time; time.sleep(0.6); q1_sum = 1"))(submission)
     report = judge_submission(tiny.judge, tiny.exercise, submission, "ada")
     assert set(report.scores.values()) == {None}
