@@ -57,14 +57,14 @@ class Facts:
 
     rows: SegmentArray  #: all segments
     data: SegmentArray  #: the client's data segments, including retransmissions
-    segments: int  #: in both directions
-    from_client: int  #: segments from the client
-    data_segments: int  #: of the client
-    both_ways: int  #: data segments in both directions
-    payload_bytes: int  #: of the client, including retransmissions
-    longest_pause_ms: float  #: between two data segments of the client, or 0 if it has only one
-    first_to_last_ms: float  #: from the client's first data segment to its last
-    cause: str  #: from hidden/captures.json
+    segments: int  #: number of segments in both directions
+    from_client: int  #: number of segments from the client
+    data_segments: int  #: number of data segments of the client
+    both_ways: int  #: number of data segments in both directions
+    payload_bytes: int  #: payload of the client, including retransmissions
+    longest_pause_ms: float  #: longest time between two of these segments, or 0 if there is one
+    first_to_last_ms: float  #: time from the client's first data segment to its last
+    cause: str  #: the cause that the capture shows, from hidden/captures.json
 
 
 @lru_cache(maxsize=256)

@@ -59,7 +59,7 @@ class _OutOfTimeError(BaseException):
 class Child:
     """A process that calls a function, sends the result as JSON, and ends with its owner.
 
-    Its temporary files are in a folder of its own in `scratch`, if that is given.
+    If `scratch` is given, the temporary files of the process are in a new folder there.
     """
 
     def __init__(
