@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import statistics
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import canvas, style
@@ -92,11 +92,6 @@ class _Curves:
     def ms(self, time_ns: int) -> float:
         return (time_ns - self.start_ns) / 1e6
 
-    def acknowledged(self) -> Points:
-        # The ACK of a FIN exceeds the number of bytes by one.
-        last = max(segment.end for segment in self.timeline.segments)
-        return [(self.ms(ack.time_ns), min(max(ack.ack, 0), last)) for ack in self._acks()]
-
     def windows(self) -> Points:
         return [(self.ms(ack.time_ns), ack.window) for ack in self._acks()]
 
@@ -134,12 +129,7 @@ class _Curves:
         ]
 
     def table(self, caption: str) -> Table:
-        segments = self.timeline.segments
-        times = [self.ms(segment.time_ns) for segment in segments]
-        sent = list(zip(times, accumulate((segment.end for segment in segments), max), strict=True))
         curves = {
-            Column("sent_bytes", "sent (bytes)", ",d"): sent,
-            Column("acked_bytes", "acknowledged (bytes)", ",d"): self.acknowledged(),
             Column("in_flight_bytes", "in flight (bytes)", ",d"): self.in_flight(),
             Column("window_bytes", "peer's window (bytes)", ",d"): self.windows(),
             Column("cwnd_bytes", "congestion window (bytes)", ",d"): self.congestion_windows(),
@@ -163,31 +153,16 @@ def _value(points: Points, moment: float) -> int | None:
 
 def _finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> str:
     highest = max(value for _time, value in flying)
-    # The second half comes after the start-up phase.
-    settled = _settled(flying)
     mss = curves.timeline.mss_bytes
     text = f"At most {highest:,} bytes in flight"
     if mss:
         text += f" ({highest / mss:.3g} segments of {mss})"
     if bdp_bytes is not None:
+        # The second half comes after the start-up phase.
+        times = [curves.length_ms * i / 20 for i in range(10, 21)]
+        settled = statistics.median_low(_value(flying, time) or 0 for time in times)
         text = f"{settled:,} bytes in flight most of the time, {bdp_bytes:,.0f} would fill the path"
     return text + _longest_wait(curves.timeline)
-
-
-def _settled(points: Points) -> int:
-    """Return the median over time of the second half of a step curve."""
-    half = points[-1][0] / 2
-    lasting = sorted(
-        (value, later - max(time, half))
-        for (time, value), (later, _value) in pairwise(points)
-        if later > half
-    )
-    rest = sum(length for _value, length in lasting) / 2
-    for value, length in lasting:
-        rest -= length
-        if rest <= 0:
-            return value
-    return points[-1][1]
 
 
 def _longest_wait(timeline: Timeline) -> str:

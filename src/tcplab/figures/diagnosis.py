@@ -51,8 +51,6 @@ def symptom(case: Diagnosis) -> Picture:
     title = f"The {quantity} is {case.excess.times:.3g} times what is needed"
     note = f"{case.program}, RTT {case.rtt_ms:g} ms · {quantity} {digits(taken)}{unit}"
     note += f", needed {digits(needed)}{unit}"
-    if case.program != "ticker":  # the ticker has nothing to send most of the time
-        note += f" · up to {ms(case.longest_gap_ms)} without a packet"
     return Picture(figure, title, case.symptoms(), note)
 
 
@@ -89,8 +87,7 @@ def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> None:
     ticks = {-2: "10", -1: "1", 1: "1", 2: "10", 3: "100", 4: "1000"}
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.set_ylabel("data (bytes)")
-    sender = "client, which sends" if case.program == "backup" else "client"
-    axes.set_xlabel(f"time (ms), a part of the run; captured at the {sender}")
+    axes.set_xlabel("time (ms), a part of the run; captured at the client")
     axes.grid(axis="y")
 
 

@@ -120,15 +120,10 @@ def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _crosses(box: Sequence[float], start: Point, end: Point) -> bool:
-    """Return whether a part of the line is in the box (by Liang and Barsky's clipping)."""
-    first, last = 0.0, 1.0
-    for axis in (0, 1):
-        length = end[axis] - start[axis]
-        low, high = box[2 * axis], box[2 * axis + 1]
-        if length == 0:
-            if not low < start[axis] < high:
-                return False
-            continue
-        ends = sorted(((low - start[axis]) / length, (high - start[axis]) / length))
-        first, last = max(first, ends[0]), min(last, ends[1])
-    return first < last
+    """Return whether a part of the line is in the box."""
+    from matplotlib.path import Path
+    from matplotlib.transforms import Bbox
+
+    left, right, bottom, top = box
+    extent = Bbox.from_extents(left, bottom, right, top)
+    return bool(Path([start, end]).intersects_bbox(extent, filled=False))

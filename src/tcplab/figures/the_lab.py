@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tcplab.experiments import table
 from tcplab.figures import canvas, style
@@ -30,16 +29,41 @@ _ROW: Final = 0.047  # height of a line of a label
 _APART: Final = 0.012  # distance between arrows that would otherwise cover each other
 
 
+class _Packet(NamedTuple):
+    """A packet, with its times in ms since the first packet left."""
+
+    client_ms: float
+    server_ms: float
+    sender: Literal["client", "server"]
+    kind: str
+    text: str
+
+    @property
+    def sent_ms(self) -> float:
+        return self.client_ms if self.sender == "client" else self.server_ms
+
+    @property
+    def label(self) -> str:
+        first, *more = self.text.split("\n")
+        at = f" · {self.client_ms:.1f} ms" if self.sender == "client" else ""
+        return "\n".join([first + at, *more])
+
+    def __str__(self) -> str:
+        """Return a sentence, which a page shows when a reader points at the packet."""
+        ends = [("client", self.client_ms), ("server", self.server_ms)]
+        (sender, sent), (other, arrived) = ends if self.sender == "client" else ends[::-1]
+        text = self.text.replace("\n", ", ")
+        return f"{sent:.2f} ms, from the {sender}: {text}; at the {other} {arrived:.2f} ms"
+
+
 @drawn
 def handshake(tour: ShortConnection) -> Picture:
     """Draw the packets of a connection as arrows between client and server."""
     packets = some(_packets(tour), "the recording has no packets to draw")
-    start_ns = min(min(packet.left_ns, packet.right_ns) for packet in packets)
-    end_ns = max(max(packet.left_ns, packet.right_ns) for packet in packets)
-    data_ns = next((packet.sent_ns for packet in packets if packet.payload_bytes), start_ns)
+    data_ms = next((packet.sent_ms for packet in packets if packet.kind == "data"), 0)
     title = (
         f"Ten bytes take {count(len(packets), 'packet')}, and the first byte leaves"
-        f" {(data_ns - start_ns) / 1e6:.0f} ms after the SYN"
+        f" {data_ms:.0f} ms after the SYN"
     )
     figure = canvas.new_figure()
     low, high = canvas.body(figure)
@@ -49,80 +73,49 @@ def handshake(tour: ShortConnection) -> Picture:
     for x, name in ((_CLIENT, "client"), (_SERVER, "server")):
         axes.plot([x, x], [0.005, _TOP], color="black", lw=2)
         style.write(axes, x, 0.965, name, TEXT)
-    _draw_arrows(axes, packets, start_ns, max(end_ns - start_ns, 1))
-    parts = {f"packet-{i}": packet.sentence(start_ns) for i, packet in enumerate(packets)}
+    _draw_arrows(axes, packets)
+    parts = {f"packet-{i}": str(packet) for i, packet in enumerate(packets)}
     return Picture(figure, title, table(tour), parts=parts)
 
 
-def _draw_arrows(axes: Axes, packets: list[_Packet], start_ns: int, took_ns: int) -> None:
+def _draw_arrows(axes: Axes, packets: list[_Packet]) -> None:
     """Draw the packets with their labels, each of which is below the earlier ones of its host."""
-    last = {True: (1.0, 1.0), False: (1.0, 1.0)}  # heights of the last arrow in each direction
-    free = {True: _TOP + 0.02, False: _TOP + 0.02}  # where the next label of each host may begin
+    took_ms = max(*(time for packet in packets for time in packet[:2]), 1e-6)
+    last = {"client": (1.0, 1.0), "server": (1.0, 1.0)}  # heights of each host's last arrow
+    free = dict.fromkeys(last, _TOP + 0.02)  # where the next label of each host may begin
     for number, packet in enumerate(packets):
-        side, gid, look = packet.from_client, f"packet-{number}", _LOOKS[packet.kind]
-        wanted = (
-            _TOP - 0.02 - (_TOP - 0.05) * (time_ns - start_ns) / took_ns
-            for time_ns in (packet.left_ns, packet.right_ns)
-        )
-        ys = [min(y, above - _APART) for y, above in zip(wanted, last[side], strict=True)]
-        last[side] = ys[0], ys[1]
-        ends = (_CLIENT, ys[0]), (_SERVER, ys[1])
-        (x, y), end = ends if side else ends[::-1]
+        sender, look = packet.sender, _LOOKS[packet.kind]
+        wanted = [_TOP - 0.02 - (_TOP - 0.05) * time / took_ms for time in packet[:2]]
+        ys = [min(y, above - _APART) for y, above in zip(wanted, last[sender], strict=True)]
+        last[sender] = ys[0], ys[1]
+        ends, out = [(_CLIENT, ys[0]), (_SERVER, ys[1])], -1
+        if sender == "server":
+            ends, out = ends[::-1], 1
+        (x, y), end = ends
+        gid = f"packet-{number}"
         style.arrow(axes, (x, y), end, look, gid=gid)
-        text = packet.label(start_ns)
-        half = _ROW * (text.count("\n") + 1) / 2
-        middle = min(y + half, free[side]) - half
-        free[side] = middle - half
-        out = -1 if side else 1
+        half = _ROW * (packet.label.count("\n") + 1) / 2
+        middle = min(y + half, free[sender]) - half
+        free[sender] = middle - half
         near, far = x + 0.005 * out, x + 0.027 * out
         axes.plot([far, near], [middle, y], color=style.FAINT, lw=0.8, zorder=1)
-        align = "right" if side else "left"
-        style.write(axes, x + 0.03 * out, middle, text, color=look.colour, ha=align, gid=gid)
-
-
-@dataclass(frozen=True, slots=True)
-class _Packet:
-    left_ns: int  #: time at the client
-    right_ns: int  #: time at the server
-    from_client: bool
-    payload_bytes: int
-    kind: str
-    text: str
-
-    @property
-    def sent_ns(self) -> int:
-        return self.left_ns if self.from_client else self.right_ns
-
-    @property
-    def sender(self) -> str:
-        return "client" if self.from_client else "server"
-
-    def label(self, start_ns: int) -> str:
-        if not self.from_client:
-            return self.text
-        first, *more = self.text.split("\n")
-        return "\n".join([f"{first} · {(self.left_ns - start_ns) / 1e6:.1f} ms", *more])
-
-    def sentence(self, start_ns: int) -> str:
-        here, there = ((ns - start_ns) / 1e6 for ns in (self.left_ns, self.right_ns))
-        sent, arrived = (here, there) if self.from_client else (there, here)
-        text = self.text.replace("\n", ", ")
-        other = "server" if self.from_client else "client"
-        return f"{sent:.2f} ms, from the {self.sender}: {text}; at the {other} {arrived:.2f} ms"
+        align = "right" if out < 0 else "left"
+        at = x + 0.03 * out
+        style.write(axes, at, middle, packet.label, color=look.colour, ha=align, gid=gid)
 
 
 def _packets(tour: ShortConnection) -> list[_Packet]:
+    """Return the packets in the order in which they left."""
     assert tour.exchange.peer_segments is not None
     packets = []
-    senders: tuple[str, str] = ("client", "server")
+    start_ns = min(rows.first_time_ns for rows in (tour.segments, tour.exchange.peer_segments))
+    senders: tuple[Literal["client", "server"], ...] = ("client", "server")
     for sender in senders:
-        near, far = tour.segments.sent_by(sender), tour.exchange.peer_segments.sent_by(sender)
-        for here, there in zip(near, far, strict=False):
-            kind, text = _words(here)
-            times = int(here["time_ns"]), int(there["time_ns"])
-            size = int(here["payload_bytes"])
-            packets.append(_Packet(*times, sender == "client", size, kind, text))
-    return sorted(packets, key=lambda packet: packet.sent_ns)
+        both = tour.segments.sent_by(sender), tour.exchange.peer_segments.sent_by(sender)
+        for rows in zip(*both, strict=False):
+            client_ms, server_ms = ((int(row["time_ns"]) - start_ns) / 1e6 for row in rows)
+            packets.append(_Packet(client_ms, server_ms, sender, *_words(rows[0])))
+    return sorted(packets, key=lambda packet: packet.sent_ms)
 
 
 def _words(row: Any) -> tuple[str, str]:

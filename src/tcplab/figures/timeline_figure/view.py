@@ -209,19 +209,12 @@ class View:
         return f"Segments up to {ms(max(queued))} late on the link"
 
     def _held_by(self, merged: Hold) -> Segment | None:
-        """Return the segment that a merged hold delayed longest, or None."""
-
-        def waited_ns(segment: Segment) -> int:
-            return sum(
-                hold.end_ns - hold.start_ns
-                for hold in segment.holds
-                if hold.reason is merged.reason
-                and merged.start_ns <= hold.start_ns
-                and hold.end_ns <= merged.end_ns
-            )
-
-        longest = max(self.timeline.segments, key=waited_ns, default=None)
-        return longest if longest is not None and waited_ns(longest) > 0 else None
+        """Return the segment that left at the end of a merged hold, or None."""
+        for segment in self.timeline.segments:
+            for hold in segment.holds:
+                if hold.reason is merged.reason and hold.end_ns == merged.end_ns:
+                    return segment
+        return None
 
     def _until(self, held: Segment) -> str:
         if held.released_by is None or not held.released_by < len(self.timeline.acks):
