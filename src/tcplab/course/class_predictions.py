@@ -50,7 +50,7 @@ class Guesses:
             }
         if self.measured is None:
             return None
-        bins = Counter(BINS[_bin(_ratio(value, self.measured))] for value in self.values)
+        bins = Counter(_bin(value, self.measured) for value in self.values)
         return {name: bins[name] for name in BINS}
 
     @property
@@ -202,13 +202,8 @@ def _shown(counts: Mapping[str, int]) -> dict[str, Any]:
     return {"choices": ", ".join(f"{name}: {many}" for name, many in counts.items())}
 
 
-def _ratio(guess: float, measured: float) -> float:
-    if measured == 0:
-        return 1.0 if guess == 0 else math.inf
-    return guess / measured
-
-
-def _bin(ratio: float) -> int:
-    """Return the index in BINS of a ratio. A ratio on a bound of "close" counts as close."""
+def _bin(guess: float, measured: float) -> str:
+    """Return the bin of a guess. A ratio on a bound of "close" counts as close."""
+    ratio = guess / measured if measured else 1.0 if guess == 0 else math.inf
     low, close, high, far = BOUNDS
-    return (ratio > low) + (ratio >= close) + (ratio > high) + (ratio >= far)
+    return BINS[(ratio > low) + (ratio >= close) + (ratio > high) + (ratio >= far)]

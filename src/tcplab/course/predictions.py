@@ -149,17 +149,16 @@ class Predictions:
         return _compared(asked, predicted, measured, model or {})
 
     def _load(self) -> dict[str, dict[str, Any]]:
+        why = "no JSON object"
         try:
             stored = json.loads(self.path.read_text())
+            if isinstance(stored, dict):
+                return stored
         except FileNotFoundError:
             return {}
         except json.JSONDecodeError as error:
-            raise ValueError(
-                f"{self.path} is damaged ({error}); delete it to start again"
-            ) from None
-        if not isinstance(stored, dict):
-            raise ValueError(f"{self.path} is damaged (no JSON object); delete it to start again")
-        return stored
+            why = str(error)
+        raise ValueError(f"{self.path} is damaged ({why}); delete it to start again")
 
     def _save(self, stored: dict[str, dict[str, Any]]) -> None:
         # The file is replaced atomically, so that an interrupted cell does not lose earlier

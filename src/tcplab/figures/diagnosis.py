@@ -95,7 +95,8 @@ def _mark_gaps(axes: Axes, times: list[float], width: float) -> None:
     pairs = [(b - a, a, b) for a, b in itertools.pairwise(times) if b - a > _GAP_SHARE * width]
     longest = sorted(pairs, reverse=True)[:_MOST_GAPS]
     for gap, begin, end in longest:
-        style.extent(axes, begin, end, 4.4, "black")
+        arrow = {"arrowstyle": "<->", "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (begin, 4.4), (end, 4.4), arrowprops=arrow)
         room = (end - begin) / width * 560
         if style.text_width_px(ms(gap), style.SMALL) < room:
             axes.text((begin + end) / 2, 4.5, ms(gap), ha="center", va="bottom")

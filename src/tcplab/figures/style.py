@@ -202,14 +202,3 @@ def arrow(
     )
     if drawn.arrow_patch is not None:
         drawn.arrow_patch.set_gid(gid)
-
-
-def extent(axes: Axes, left: float, right: float, y: float, colour: str) -> None:
-    """Draw a thin arrow with a head at each end, from left to right at height y."""
-    axes.annotate(
-        "",
-        (left, y),
-        (right, y),
-        arrowprops={"arrowstyle": "<->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0},
-        annotation_clip=False,
-    )

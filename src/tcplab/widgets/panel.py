@@ -232,5 +232,5 @@ class Panel:
             publish_display_data(  # type: ignore[no-untyped-call]
                 {"text/html": note, "text/plain": ASLEEP}
             )
-        view: dict[str, Any] = self._view.mimebundle()
-        return {"text/plain": f"{self.title}: {self.message}", "text/html": self.html()} | view
+        texts = {"text/plain": f"{self.title}: {self.message}", "text/html": self.html()}
+        return {**self._view.widget._repr_mimebundle_(), **texts}

@@ -25,11 +25,8 @@ def live(lanes: Sequence[Lane], samples: Samples, marks: Sequence[float]) -> Pic
     end = max(now["t"], LONG_S)
     limits = end - LONG_S, end
     recent = [sample for sample in samples if sample["t"] >= limits[0]]
-    title = f"{now['t']:.0f} s"
-    values = [digits(now[lane.key]) for lane in lanes]
-    table = Table.of([lane.label for lane in lanes], [values], title)
     seen = [mark for mark in marks if mark >= limits[0]]
-    return strips(lanes, recent, title, table, marks=seen, limits=limits)
+    return strips(lanes, recent, f"{now['t']:.0f} s", Table([], []), marks=seen, limits=limits)
 
 
 @drawn

@@ -98,11 +98,6 @@ class PanelView:
         self.save.on_click(partial(self._save, "capture", "pcapng"))
         self.save_picture.on_click(partial(self._save, "png", "png"))
 
-    def mimebundle(self) -> dict[str, Any]:
-        """Return the data with which the front end of a notebook shows the widget."""
-        version = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
-        return {"application/vnd.jupyter.widget-view+json": version}
-
     def add(self, sample: Mapping[str, float]) -> None:
         """Show another reading of a live run."""
         self._samples.append(sample)

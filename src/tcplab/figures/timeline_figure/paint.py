@@ -29,6 +29,12 @@ class _Lane(NamedTuple):
     height: float
 
 
+_LANES: Final = (
+    _Lane("application", "calls write()", 46),
+    _Lane("kernel", "queues, holds", 60),
+    _Lane("link", "segments", 78),
+    _Lane("peer", "receives", 48),
+)
 _GUTTER: Final = 98  # width of the area to the left of the lanes
 _AXIS, _STRIP = 34, 32  # heights of the time axis, and of the strip that is to scale
 _MARK: Final = 7.0  # depth of a break's mark below the axis; it rises half as far above
@@ -54,7 +60,7 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
     with the median time, ignoring the connection's first message, which differs from the rest.
     """
     view = View.of(explained, first_message, messages)
-    height = sum(lane.height for lane in _lanes(view))
+    height = sum(lane.height for lane in _LANES)
     height += _AXIS + _STRIP if view.scale.broken else _AXIS - 14
     figure = canvas.new_figure()
     wide, high = canvas.WIDTH, canvas.HEIGHT
@@ -74,16 +80,6 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
     return Picture(figure, *texts, times, unused)
 
 
-def _lanes(view: View) -> list[_Lane]:
-    peer = 48 if view.timeline.peer_marks or view.delayed_acks() else 22
-    return [
-        _Lane("application", "calls write()", 46),
-        _Lane("kernel", "queues, holds", 60),
-        _Lane("link", "segments", 78),
-        _Lane("peer", "receives", peer),
-    ]
-
-
 class _Painter:
     def __init__(self, axes: Axes, view: View, width: float, height: float) -> None:
         self.axes = axes
@@ -96,7 +92,7 @@ class _Painter:
         self.top = self.bottom = height - (_STRIP if view.scale.broken else 0)
         #: The bottom and top of each lane, by its name.
         self.lanes: dict[str, tuple[float, float]] = {}
-        for lane in _lanes(view):
+        for lane in _LANES:
             top = self.bottom
             self.bottom = top - lane.height
             self.lanes[lane.name] = self.bottom + 3, top - 2
@@ -121,16 +117,13 @@ class _Painter:
                 left, right = part.left * self.width, part.right * self.width
                 look: dict[str, Any] = {"color": style.PALE, "lw": 0, "zorder": 0}
                 axes.fill_betweenx([self.bottom - _AXIS, self.top], left, right, **look)
-        for lane in _lanes(self.view):
+        for lane in _LANES:
             bottom, top = self.lanes[lane.name]
             edge = bottom - 3
             axes.plot(
                 [-_GUTTER + 6, self.width], [edge] * 2, color=style.FAINT, lw=1, clip_on=False
             )
             middle = (bottom + top) / 2
-            if top - bottom < 2 * height_of():  # there is room for only one line
-                axes.text(-8, middle, lane.name, ha="right", va="center", fontweight="bold")
-                continue
             axes.text(-8, middle + 1, lane.name, ha="right", fontweight="bold")
             axes.text(-8, middle - 2, lane.about, ha="right", va="top", color=style.ink(style.GREY))
 
@@ -293,16 +286,9 @@ class _Painter:
             look, gid, ends = HOLD_STYLES[hold.reason], f"queue-{number}", self._ends(hold)
             known = hold.reason is Reason.RATE_LIMITED
             cause = look.name if known else "late on the link"
-            text = f"{cause} up to {ms(self._longest_queue(hold))}"
+            text = f"{cause} up to {ms(self.view.longest_queue_ms)}"
             lines, places = ((text, SMALL),), [Place(ends[1], bottom + 8)]
             self._bar(look, ends, top - 17, 16, [lines], places, gid, on_lines=True)
-
-    def _longest_queue(self, hold: Hold) -> float:
-        times = range(hold.start_ns, hold.end_ns)
-        queued = (
-            segment.queued_ms or 0 for segment in self.timeline.segments if segment.time_ns in times
-        )
-        return max(queued, default=0.0)
 
     def _lost(self, ends: _Ends) -> _Ends:
         (start_ns, start), (end_ns, end) = ends

@@ -183,7 +183,10 @@ class View:
             unknown = any(segment.reason is Reason.UNKNOWN for segment in self.timeline.segments)
             return self._amount() if unknown else "Nothing was held back"
         if longest.where == "wire":
-            return self._queueing(longest)
+            late = ms(self.longest_queue_ms)
+            if longest.reason is Reason.RATE_LIMITED:
+                return f"Segments waited up to {late} in the queue of the link"
+            return f"Segments up to {late} late on the link"
         held = self._held_by(longest)
         if held is None:
             return self._amount()
@@ -202,11 +205,9 @@ class View:
         segments = count(len(self.timeline.segments), "segment")
         return f"{count(len(writes), 'write')}, {total}, {segments}, {ms(self.span_ms)}"
 
-    def _queueing(self, hold: Hold) -> str:
-        queued = [segment.queued_ms or 0 for segment in self.timeline.segments]
-        if hold.reason is Reason.RATE_LIMITED:
-            return f"Segments waited up to {ms(max(queued))} in the queue of the link"
-        return f"Segments up to {ms(max(queued))} late on the link"
+    @property
+    def longest_queue_ms(self) -> float:
+        return max(segment.queued_ms or 0 for segment in self.timeline.segments)
 
     def _held_by(self, merged: Hold) -> Segment | None:
         """Return the segment that left at the end of a merged hold, or None."""
