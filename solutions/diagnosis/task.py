@@ -23,7 +23,6 @@ from tcplab.grading.captures import Bounds, bounds_of
 from tcplab.grading.checks import (
     as_number,
     combine,
-    counts_in,
     describe,
     list_in,
     numbers_in,
@@ -43,7 +42,7 @@ ANSWERS = {
     "q2": ["q2_now_mbit", "q2_fixed_s"],
     "q3": ["q3_segments_per_s", "q3_segment_bytes"],
     "q4": ["q4_causes"],
-    "q5": ["q5_data_segments"],
+    "q5": ["q5_held_ms", "q5_to_change"],
     "q6": ["q6_pauses_ms", "q6_ended_by"],
     "q7": [],
     "q8": [],
@@ -53,6 +52,7 @@ ANSWERS = {
 FILES = ["lookup.c", "mirror.c", "journal.c"]
 IN_PROGRAMS = ["factor", "stamp_step", "version"]
 
+PROGRAMS = ("broker", "sensor", "subscriber")
 CAUSES = (
     "cork-not-pulled",
     "receiver-does-not-read",
@@ -176,13 +176,12 @@ def check_q4(submission: Submission) -> Verdict:
 
 
 def check_q5(submission: Submission) -> Verdict:
-    """Accept a list of three numbers of segments."""
-    name, length = "q5_data_segments", len(submission.numbers["captures"])
-    most = max(bounds.segments for bounds in _bounds(submission))
-    given = counts_in(submission.answers[name], length, name=name, least=1, most=most)
+    """Accept a duration within the printed capture, and one of the three programs."""
+    given = numbers_in(submission.answers, ["q5_held_ms"], unit="ms", above=0, most=900)
     if isinstance(given, Verdict):
         return given
-    return Verdict(1, "These are three counts. Are the handshake and the ACKs among them?")
+    then = "This is a time and a program. What lets each of the broker's segments leave?"
+    return one_of(submission.answers["q5_to_change"], PROGRAMS, name="q5_to_change", then=then)
 
 
 def check_q6(submission: Submission) -> Verdict:

@@ -22,7 +22,7 @@ ANSWERS = {
     "q1": ["q1_default_ms", "q1_nodelay_ms"],
     "q2": ["q2_payload_percent"],
     "q3": ["q3_waits"],
-    "q4": ["q4_data_segments"],
+    "q4": ["q4_released_by", "q4_delayed_answers"],
     "q5": ["q5_stall_ms"],
     "q6": ["q6_reason"],
     "q7": [],
@@ -113,12 +113,13 @@ def check_q3(submission: Submission) -> Verdict:
 
 
 def check_q4(submission: Submission) -> Verdict:
-    """Accept at most as many segments as the capture has."""
-    most = bounds_of(submission.capture).segments
-    given = numbers_in(submission.answers, ANSWERS["q4"], least=1, most=most)
-    if isinstance(given, Verdict):
-        return given
-    return Verdict(1, "This is a count. Is it the client's, and only of segments with data?")
+    """Accept the number of a packet, and a number of answers."""
+    packet = numbers_in(submission.answers, ["q4_released_by"], least=4, most=18)
+    answers = numbers_in(submission.answers, ["q4_delayed_answers"], least=0, most=3)
+    for given in (packet, answers):
+        if isinstance(given, Verdict):
+            return given
+    return Verdict(1, "These are numbers. Which packets of the other host came right before?")
 
 
 def check_q5(submission: Submission) -> Verdict:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tcplab.grading.archive import Stored
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import data_segments, facts_of, pauses_ms
+from tcplab.grading.captures import facts_of, pauses_ms
 from tcplab.grading.checks import (
     Hint,
     Verdict,
@@ -184,17 +184,22 @@ def q4(submission: Submission) -> Verdict:
 
 
 def q5(submission: Submission) -> Verdict:
-    """Check the number of the client's data segments in each capture."""
-    given = _each(submission, "q5_data_segments")
-    if isinstance(given, Verdict):
-        return given
-    wrong = "Count the client's segments with payload, including retransmissions."
-    return equal_parts(
-        [
-            data_segments(value, facts_of(capture), name=f"q5_data_segments[{i}]", wrong=wrong)
-            for i, (value, capture) in enumerate(zip(given, submission.captures, strict=True))
-        ]
+    """Check how long a reading waits in the broker, and which program can end the wait."""
+    held = submission.check_number(
+        "q5_held_ms",
+        40,
+        unit="ms",
+        within=0.06,
+        hints=[Hint(20, "the data takes this time to the subscriber, and its ACK as long.", 0.5)],
+        wrong="What has to come back before the broker's kernel sends the next segment?",
     )
+    changed = submission.check_choice(
+        "q5_to_change",
+        "broker",
+        task.PROGRAMS,
+        wrong="In which host's kernel do the readings wait, and who can set an option there?",
+    )
+    return equal_parts([held, changed])
 
 
 def q6(submission: Submission) -> Verdict:

@@ -52,9 +52,8 @@ MUTANTS = {
             'q4_causes = [other.get(cause, "segment-lost") for cause in q4_causes]'
         },
     ),
-    "counts-all-packets": Mutant(
-        loses={"q5": 1},
-        answers={"q5-answer": "q5_data_segments = [len(rows) for rows in captures]"},
+    "blames-the-subscriber": Mutant(
+        loses={"q5": 0.5}, then={"q5-answer": 'q5_to_change = "subscriber"'}
     ),
     "pause-in-seconds": Mutant(
         loses={"q6": 0.25},

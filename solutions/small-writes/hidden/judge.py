@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import data_segments, facts_of, longest_pause
-from tcplab.grading.checks import Hint, Verdict, as_number, combine
+from tcplab.grading.captures import facts_of, longest_pause
+from tcplab.grading.checks import Hint, Verdict, as_number, combine, equal_parts
 from tcplab.grading.submission import Submission
 
 task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_small_writes")
@@ -119,12 +119,14 @@ def q3(submission: Submission) -> Verdict:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Check the number of data segments from the client."""
-    return data_segments(
-        submission.answers["q4_data_segments"],
-        facts_of(submission.capture),
-        name="q4_data_segments",
+    """Check the packet that released the first body, and the number of delayed ACKs."""
+    released = submission.check_count(
+        "q4_released_by", 7, wrong="Which packet from the client came right before packet 8?"
     )
+    delayed = submission.check_count(
+        "q4_delayed_answers", 2, wrong="How long after the header did the client's ACK come?"
+    )
+    return equal_parts([released, delayed])
 
 
 def q5(submission: Submission) -> Verdict:

@@ -48,11 +48,11 @@ MUTANTS = {
         loses={"q3": 2},
         answers={"q3-answer": 'q3_waits = [i for i, w in enumerate(n["patterns"]) if len(w) > 1]'},
     ),
-    "counts-both-directions": Mutant(
-        loses={"q4": 1}, then={"q4-answer": "q4_data_segments = len(rows.data())"}
+    "takes-every-ack-for-a-delayed-one": Mutant(
+        loses={"q4": 0.5}, then={"q4-answer": "q4_delayed_answers = 3"}
     ),
     "blames-the-wrong-one": Mutant(
-        loses={"q6": 2},
+        loses={"q6": 3},
         then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
     ),
     "nodelay-and-pieces": Mutant(

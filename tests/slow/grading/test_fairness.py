@@ -45,6 +45,8 @@ SETS = each(
 IDS = [path.name for path in SETS]
 STUDENTS = 1000
 KNOWN = 10
+#: The cells with the answers about a capture that is printed in the notebook, the same for all.
+SAME_FOR_ALL = {("small-writes", "q4-answer"), ("diagnosis", "q5-answer")}
 #: Share of the capture and calculation points that the best attack may earn on average.
 MOST_EARNED = 0.20
 Answers = Mapping[str, Any]
@@ -79,12 +81,16 @@ class Assessed:
 
     @cached_property
     def points(self) -> dict[str, float]:
-        """Return the points of all questions except those that run a program or send a packet."""
+        """Return the points of all questions that need the student's own numbers or capture.
+
+        Programs and packets are not among them.
+        """
         tests, _ = parts_of(self._notebook)
         return {
             name: float(cell.metadata.nbgrader.points)
             for name, cell in tests.items()
             if not all("_packet" in answer for answer in self.task.answers.get(name, []))
+            and (self.source.name, f"{name}-answer") not in SAME_FOR_ALL
         }
 
     @cached_property
@@ -95,8 +101,10 @@ class Assessed:
             if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
                 reads = reads or 'n["capture' in cell.source
                 # The question that sends a packet comes later, and reads no capture.
-                sends = cell.metadata.nbgrader.grade_id in ("q8-answer", "q10-answer")
-                cells.append((cell.source, reads and not sends))
+                asked = cell.metadata.nbgrader.grade_id
+                sends = asked in ("q8-answer", "q10-answer")
+                same = (self.source.name, asked) in SAME_FOR_ALL
+                cells.append((cell.source, reads and not sends and not same))
         return cells
 
     def _run(self, numbers: Mapping[str, Any], *, with_captures: bool) -> dict[str, Any]:
