@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tcplab.grading.assignment import Task
 from tcplab.grading.drawing import assignments
 from tcplab.grading.release import strip_solution
 from tcplab.grading.trial import Trial
@@ -26,15 +27,18 @@ _TAUGHT: Final = re.compile(r"^\*Taught in (.+)\.\*$", re.MULTILINE)
 _LINK: Final = re.compile(
     r"\[([^]]+) · ([^]]+)\]\(<?\.\./\.\./(lessons/[\w-]+\.ipynb)#((?:[^()<>]|\(\))+)>?\)"
 )
-#: The first word of each part in a set's title, and the part's column.
-_PARTS: Final = {
-    "Predict": "calculate",
-    "Read": "read captures",
-    "Program": "program",
-    "Send": "send a packet",
-    "Explain": "explain",
-    "Measure": "plan and plot",
+#: The first word of each part's heading, the letter of its kind, and the minutes that a question of
+#: this kind takes without writing C. These minutes are estimates.
+KINDS: Final = {
+    "Predict": ("c", 6),
+    "Read": ("r", 8),
+    "Program": ("p", 6),
+    "Send": ("s", 6),
+    "Explain": ("e", 10),
+    "Measure": ("m", 10),
 }
+#: Minutes for a line of C.
+C_LINE_MIN: Final = 1
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -115,19 +119,53 @@ def _taught_rows(sources: Path) -> Iterator[str]:
         yield f"| {source.name} | {' · '.join(parts)} |"
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of a set, with its points and the work that it takes."""
+
+    points: float
+    kind: str  #: the letter of KINDS
+    lines: int  #: lines of the model solution
+    minutes: int
+
+    def __str__(self) -> str:
+        return f"{self.points:g} {self.kind}, {self.lines}, {self.minutes}"
+
+
+def questions(source: Path) -> dict[str, Question]:
+    """Describe each question of an assignment, from its notebook and its model solutions."""
+    task = Task(source / "task.py", source.name)
+    programs = [name for name, variables in task.answers.items() if not variables]
+    by_program = [_new_lines(source / "hidden" / name) for name in task.files]
+    if len(programs) == 1:
+        by_program = [sum(by_program)]
+    c_lines = dict(zip(programs, by_program, strict=True))
+    described, solved, part = {}, 0, ""
+    for cell in json.loads((source / f"{source.name}.ipynb").read_text())["cells"]:
+        text = "".join(cell["source"])
+        if heading := re.search(r"^## (\w+)", text, re.MULTILINE):
+            part = heading[1]
+        if solution := re.search(r"### BEGIN SOLUTION\n(.*)\n### END", text, re.DOTALL):
+            solved = len(_code(solution[1]))
+        if points := cell["metadata"].get("nbgrader", {}).get("points"):
+            name = cell["metadata"]["nbgrader"]["grade_id"]
+            if name in c_lines:
+                part, solved = "Program", c_lines[name]
+            kind, minutes = KINDS["Explain" if name == "w1" else part or "Predict"]
+            minutes += C_LINE_MIN * c_lines.get(name, 0)
+            described[name] = Question(points, kind, solved, minutes)
+            solved = 0
+    return described
+
+
 def _point_rows(sources: Path) -> Iterator[str]:
-    yield "| set | minutes | " + " | ".join(_PARTS.values()) + " | lines of C per point |"
-    yield "|---|---|" + "---|" * (len(_PARTS) + 1)
+    names = [*(f"q{number}" for number in range(1, 11)), "w1", "w2"]
+    yield f"| set | minutes | {' | '.join(names)} |"
+    yield "|---|---|" + "---|" * len(names)
     for source in assignments(sources):
-        first = json.loads((source / f"{source.name}.ipynb").read_text())["cells"][0]
-        head = "".join(first["source"])
-        minutes = re.search(r"^\d+ points, (.+?)(?: minutes)?, after", head, re.MULTILINE)
-        listed = re.findall(r"^\| (\w+?)s? .*\| (\d+) \|$", head, re.MULTILINE)
-        points = {part: sum(int(n) for word, n in listed if word == part) for part in _PARTS}
-        if minutes and listed:
-            shown = " | ".join(map(str, points.values()))
-            lines = programs(source).lines / points["Program"]
-            yield f"| {source.name} | {minutes[1]} | {shown} | {lines:.1f} |"
+        asked = questions(source)
+        shown = " | ".join(str(asked.get(name, "")) for name in names)
+        yield f"| {source.name} | {sum(each.minutes for each in asked.values())} | {shown} |"
 
 
 def _program_rows(sources: Path) -> Iterator[str]:

@@ -130,3 +130,12 @@ def test_guide_has_both_tables() -> None:
     for row in syllabus.tables(ROOT).splitlines():
         if row.split(" ")[1:2] != [] and row.split(" ")[1] in SHIPPED:
             assert row in guide, "paste what `python -m tools.syllabus` prints"
+
+
+@pytest.mark.parametrize("source", SETS[1:], ids=lambda path: path.name)
+def test_minutes_of_the_questions_are_within_those_of_the_set(source: Path) -> None:
+    asked = syllabus.questions(source).values()
+    head = nbformat.read(source / f"{source.name}.ipynb", as_version=4).cells[0].source
+    least, most = map(int, re.findall(r"points, (\d+) to (\d+) minutes", head)[0])
+    assert least <= sum(question.minutes for question in asked) <= most
+    assert sum(question.points for question in asked) == 20
