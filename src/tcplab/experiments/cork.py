@@ -76,16 +76,9 @@ class Played(Exchanged):
         return next(event.time_ns for event in self.exchange.log or () if event.name != "read")
 
     @property
-    def sizes(self) -> list[int]:
-        sizes: list[int] = self.segments.data("client", retransmissions=False)[
-            "payload_bytes"
-        ].tolist()
-        return sizes
-
-    @property
     def left_ms(self) -> list[float]:
-        data = self.segments.data("client", retransmissions=False)
-        return [(int(time_ns) - self.start_ns) / 1e6 for time_ns in data["time_ns"]]
+        times_ns = self.segments.data("client", retransmissions=False)["time_ns"]
+        return [(time_ns - self.start_ns) / 1e6 for time_ns in times_ns.tolist()]
 
 
 def script_words(calls: Sequence[Call]) -> str:

@@ -39,6 +39,11 @@ class Exchanged:
     def segments(self) -> SegmentArray:
         return self.exchange.captured
 
+    @property
+    def sizes(self) -> list[int]:
+        """The payload sizes of the client's data segments, without retransmissions."""
+        return payload_sizes(self.segments)
+
     def timeline(self) -> Timeline:
         """Return writes, segments and ACKs on one clock, with the reason for each wait."""
         return self.exchange.timeline()
@@ -136,6 +141,12 @@ def sizes_by_message(
         by_message[sent_bytes // message_bytes] += (size,)
         sent_bytes += size
     return by_message
+
+
+def payload_sizes(segments: SegmentArray) -> list[int]:
+    """Return the payload sizes of the client's data segments, without retransmissions."""
+    sizes: list[int] = segments.data("client", retransmissions=False)["payload_bytes"].tolist()
+    return sizes
 
 
 def segments_of(capture: Capture) -> SegmentArray:

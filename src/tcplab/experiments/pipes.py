@@ -130,7 +130,6 @@ class Pipeline:
 
     @property
     def cache(self) -> Literal["made", "cold", "warm"]:
-        """The state of the file: "cold" on the disk, "warm" in memory, "made" without a file."""
         return _SOURCES[self.source].cache
 
     @property
@@ -171,9 +170,9 @@ def compose(
         block_bytes: block size of each dd, 128 bytes to 16 MiB; None for the default (see Pipeline)
         wire: use the link between two hosts instead of one machine
     """
-    checks.choice("source", source, SOURCES)
-    checks.choice("sender", sender, SENDERS)
-    checks.choice("receiver", receiver, RECEIVERS)
+    known = {"source": SOURCES, "sender": SENDERS, "receiver": RECEIVERS}
+    for name, value in zip(known, (source, sender, receiver), strict=True):
+        checks.choice(name, value, known[name])
     if block_bytes is not None:
         checks.whole("block_bytes", block_bytes, *BLOCK_BYTES)
     pipeline = Pipeline(COMPOSED, source, sender, receiver, block_bytes, wire)
@@ -190,9 +189,6 @@ QUEUE_PACKETS: Final = 10_000
 TIMEOUT_S: Final = 600.0
 
 
-_INPUTS: Final = {"made": "/dev/zero", "cold": "file, cold", "warm": "file, warm"}
-
-
 class Chain(Variant, label="{0.pipeline.key}"):
     """A pipeline with its runs, or with the reason why it could not run."""
 
@@ -200,16 +196,13 @@ class Chain(Variant, label="{0.pipeline.key}"):
     size_mb: int  #: data of each run
     runs: Sequence[ChainResult] = column(show=len)
     #: share of the file in the page cache before each run, or empty without a file
-    cached_share: Sequence[float] = column(
-        show=lambda shares: statistics.median(shares) if shares else None
-    )
-    shown = computed(lambda chain: chain.pipeline.shown, "pipeline")
+    cached_share: Sequence[float]
+    shown = computed(lambda chain: chain.pipeline.name, "pipeline")
     where = computed(
         lambda chain: "1 Gbit/s link" if chain.pipeline.wire else "one machine",
         "where",
         is_setting=True,
     )
-    input = computed(lambda chain: _INPUTS[chain.pipeline.cache], "input")
 
     @derived("MB/s", ".0f", show=lambda rates: statistics.median(rates) if rates else None)
     def mb_per_s(self) -> list[float]:
@@ -237,10 +230,6 @@ class Chain(Variant, label="{0.pipeline.key}"):
     def busy_cpus(self) -> float | None:
         return sum(self.cpu_shares) or None
 
-    @derived("CPU per program (%)")
-    def cpu_percent(self) -> str | None:
-        return " + ".join(f"{share * 100:.0f}" for share in self.cpu_shares) or None
-
     #: reason why there are no runs, or empty
     missing: str = column("note", name="note", default="")
 
@@ -254,7 +243,7 @@ class Chain(Variant, label="{0.pipeline.key}"):
         shares = ([process.cpu_s / run.wall_s for process in run.processes] for run in self.runs)
         return [statistics.median(program) for program in zip(*shares, strict=True)]
 
-    @derived(show=lambda sizes: " · ".join(map(_bytes, sizes)) or None)
+    @property
     def bytes_per_read(self) -> list[float | None]:
         """The median size of each program's reads, or None if /proc does not report it."""
         sizes = ([process.bytes_per_read for process in run.processes] for run in self.runs)
@@ -262,12 +251,6 @@ class Chain(Variant, label="{0.pipeline.key}"):
             [size for size in program if size is not None] for program in zip(*sizes, strict=True)
         ]
         return [statistics.median(program) if program else None for program in known]
-
-
-def _bytes(size: float | None) -> str:
-    if size is None:
-        return "–"
-    return f"{size:.0f}" if size < 1000 else f"{size / 1024:.0f} KiB"
 
 
 def _pipeline(variant: str | Pipeline) -> Pipeline:
@@ -301,18 +284,13 @@ def measure(
     nc = _openbsd_nc()
     with ExitStack() as stack:
         networks: dict[bool, Network] = {False: stack.enter_context(open_loopback())}
-        wire = None
         if any(pipeline.wire for pipeline in sizes_mb) and mode() == "live":
-            wire = networks[True] = stack.enter_context(
-                Lab(rate_mbit=RATE_MBIT, queue_packets=QUEUE_PACKETS)
-            )
+            lab = Lab(rate_mbit=RATE_MBIT, queue_packets=QUEUE_PACKETS)
+            networks[True] = stack.enter_context(lab)
         file = None
         if any(pipeline.cache != "made" for pipeline in sizes_mb):
             file = stack.enter_context(file_of(size_mb * 1_000_000))
-        missing = {
-            pipeline: _lacking(pipeline, nc) or _why_not(pipeline, networks, file)
-            for pipeline in sizes_mb
-        }
+        missing = {pipeline: _missing(pipeline, nc, networks, file) for pipeline in sizes_mb}
         results, done = in_rounds(
             "pipes",
             runs,
@@ -325,8 +303,7 @@ def measure(
             shares = [share for _result, share in measured if share is not None]
             done_runs = [result for result, _share in measured]
             chains.append(Chain(pipeline, size, done_runs, shares, missing[pipeline]))
-        link = dict(wire.link.parameters) if wire else None
-        return Result(chains, provenance(networks[False], wire=link, **done))
+        return Result(chains, provenance(networks[False], wire_mbit=RATE_MBIT, **done))
 
 
 def _openbsd_nc() -> str:
@@ -339,18 +316,18 @@ def _openbsd_nc() -> str:
     return "nc" if "OpenBSD" in manual.stdout + manual.stderr else ""
 
 
-def _lacking(pipeline: Pipeline, nc: str) -> str:
-    if "nc" in pipeline.commands and not nc:
-        return machine.lacking("nc") or machine.lacking("nc.openbsd")
-    return machine.lacking(*pipeline.commands)
-
-
 def _filled(words: Words, nc: str, size_mb: int) -> list[str]:
     first = nc if words[0] == "nc" and nc else words[0]
     return [first, *(word.replace("{size}", str(size_mb)) for word in words[1:])]
 
 
-def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | None) -> str:
+def _missing(
+    pipeline: Pipeline, nc: str, networks: Mapping[bool, Network], file: Path | None
+) -> str:
+    if "nc" in pipeline.commands and not nc:
+        return machine.lacking("nc") or machine.lacking("nc.openbsd")
+    if lacking := machine.lacking(*pipeline.commands):
+        return lacking
     if pipeline.wire not in networks:
         return "needs a link: not possible on plain loopback"
     if pipeline.cache == "cold" and not (file and can_be_cold(file)):
@@ -361,6 +338,7 @@ def _why_not(pipeline: Pipeline, networks: Mapping[bool, Network], file: Path | 
 def _run(
     network: Network, nc: str, pipeline: Pipeline, size_mb: int, file: Path | None
 ) -> tuple[ChainResult, float | None]:
+    """Run a pipeline; return its result, and the share of its file in the page cache before."""
     source, share = None, None
     if pipeline.cache != "made" and file is not None:
         source, share = file, page_cache(network, file, pipeline.cache)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from itertools import repeat
-from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
 from tqdm import tqdm
@@ -60,15 +59,10 @@ class Rounds:
             if Rounds.watch is not None:
                 Rounds.watch(self.done, self.total)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         self._bar.close()
         self._say("")
-        self.interrupted = isinstance(error, KeyboardInterrupt) and self.done > 0
+        self.interrupted = kind is KeyboardInterrupt and self.done > 0
         return self.interrupted
 
     def _say(self, text: str) -> None:
@@ -93,12 +87,11 @@ def in_rounds(
     Return the results of each variant, one per complete round, and a dict for the provenance with
     "runs" and "interrupted" (by Ctrl-C).
     """
-    results: dict[K, list[R]] = {variant: [] for variant in variants}
+    finished: list[list[R]] = []
     with Rounds(runs, name) as rounds:
         for _round in rounds:
-            finished = [measure(variant) for variant in variants]
-            for variant, result in zip(variants, finished, strict=True):
-                results[variant].append(result)
+            finished.append([measure(variant) for variant in variants])
+    results = {variant: [done[n] for done in finished] for n, variant in enumerate(variants)}
     return results, {"runs": rounds.done, "interrupted": rounds.interrupted}
 
 

@@ -8,15 +8,13 @@ and a clock does not show CPU time. He asked whether many clients or little memo
 
 from __future__ import annotations
 
-import os
 import statistics
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from tcplab.experiments import (
     Between,
@@ -28,8 +26,8 @@ from tcplab.experiments import (
     experiment,
     provenance,
 )
-from tcplab.experiments.exchange import segments_of
-from tcplab.experiments.files import file_of, removed_on_exit
+from tcplab.experiments.exchange import payload_sizes, segments_of
+from tcplab.experiments.files import file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.parameters import Runs, SizeMb
 from tcplab.experiments.progress import in_rounds
@@ -82,40 +80,33 @@ class Plan:
         return self.file_bytes / 1e6
 
     @property
-    def shown(self) -> str:
-        return f"{self.name}, {self.special}" if self.special else self.name
-
-    @property
     def published_s(self) -> tuple[float, float] | None:
         """The published (fastest, slowest) time in s; the published receiver wrote to its disk."""
         return PUBLISHED_S.get((self.name[0], round(self.file_mb))) if self.into_file else None
 
 
-def published_plans(file_bytes: int, into_file: bool = False) -> list[Plan]:
-    """Return plans for the published methods A, B and C. Method C never clears its cork."""
-    return [
-        Plan("A: read 4096 + send", "read", file_bytes, _READ_BYTES, into_file=into_file),
-        Plan("B: sendfile", "sendfile", file_bytes, into_file=into_file),
-        Plan("C: cork, sendfile", "sendfile", file_bytes, leave_corked=True, into_file=into_file),
-    ]
+#: The published methods.
+_PUBLISHED: Final = (
+    Plan("A: read 4096 + send", "read", 0, _READ_BYTES),
+    Plan("B: sendfile", "sendfile", 0),
+    Plan("C: cork, sendfile", "sendfile", 0, leave_corked=True),
+)
+#: The methods that the ChinaUnix author did not try.
+_OTHERS: Final = (
+    Plan("mmap + send", "mmap", 0),
+    Plan("splice", "splice", 0),
+    Plan("MSG_ZEROCOPY", "zerocopy", 0),
+)
 
 
-def read_plans(file_bytes: int, block_bytes: Iterable[int]) -> list[Plan]:
-    """Return plans for method A with block sizes other than the published 4096 bytes."""
-    return [
-        Plan(f"read {size} + send", "read", file_bytes, size)
-        for size in block_bytes
-        if size != _READ_BYTES
-    ]
+def _read_plans(block_bytes: Iterable[int]) -> list[Plan]:
+    """Return plans for method A with block sizes other than the published one."""
+    sizes = [size for size in block_bytes if size != _READ_BYTES]
+    return [Plan(f"read {size} + send", "read", 0, size) for size in sizes]
 
 
-def other_plans(file_bytes: int) -> list[Plan]:
-    """Return plans for the methods that the ChinaUnix author did not try."""
-    return [
-        Plan("mmap + send", "mmap", file_bytes),
-        Plan("splice", "splice", file_bytes),
-        Plan("MSG_ZEROCOPY", "zerocopy", file_bytes),
-    ]
+def _of_size(plans: Iterable[Plan], size_mb: int, **changes: Any) -> list[Plan]:
+    return [replace(plan, file_bytes=size_mb * 1_000_000, **changes) for plan in plans]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +118,6 @@ class Cost:
     cpu_s_per_gb: float  #: CPU time of the sender
     receiver_cpu_s_per_gb: float
     system_calls: int  #: number of the sender's system calls
-    zerocopy_sends: int = 0
-    zerocopy_copied: int = 0  #: number of MSG_ZEROCOPY sends that the kernel copied
 
 
 def _median(name: str, heading: str, format: str) -> Derived[float]:  # noqa: A002
@@ -139,7 +128,7 @@ def _median(name: str, heading: str, format: str) -> Derived[float]:  # noqa: A0
     return computed(median, heading, format)
 
 
-class SentFile(Variant, label="{0.plan.shown}", heading="method"):
+class SentFile(Variant, label="{0.key[0]}", heading="method"):
     """A plan with the costs of its runs. Most quantities are medians over the runs."""
 
     plan: Plan
@@ -147,7 +136,8 @@ class SentFile(Variant, label="{0.plan.shown}", heading="method"):
 
     @property
     def key(self) -> tuple[str, float]:
-        return self.plan.shown, self.plan.file_mb
+        name, special = self.plan.name, self.plan.special
+        return f"{name}, {special}" if special else name, self.plan.file_mb
 
     file_mb = computed(lambda transfer: transfer.plan.file_mb, "file (MB)", "g", is_setting=True)
     seconds = _median("wall_s", "seconds", ".3f")
@@ -165,15 +155,9 @@ class SentFile(Variant, label="{0.plan.shown}", heading="method"):
     receiver_cpu_s_per_gb = _median("receiver_cpu_s_per_gb", "receiver's CPU s/GB", ".3f")
     system_calls = _median("system_calls", "system calls", ",d")
 
-    @derived("copied after all")
-    def copied_after_all(self) -> str:
-        """The copied MSG_ZEROCOPY sends in the last run, such as "5 of 5", or ""."""
-        last = self.costs[-1]
-        return f"{last.zerocopy_copied} of {last.zerocopy_sends}" if last.zerocopy_sends else ""
-
 
 class SendFiles(Result[SentFile]):
-    """The transfers of one experiment. The key is (Plan.shown, size in MB)."""
+    """The transfers of one experiment. The key is (name, size in MB)."""
 
     def find(self, name: str, file_mb: float | None = None) -> SentFile:
         """Return the first transfer with this name (and size, if given), or raise KeyError."""
@@ -199,7 +183,7 @@ def _send_all(
         sizes = {plan.file_bytes for plan in plans}
         files = {size: stack.enter_context(file_of(size)) for size in sizes}
         places = [network, *beside]
-        outputs = {place: stack.enter_context(_output(files)) for place in places}
+        outputs = {place: stack.enter_context(file_of(0)) for place in places}
         threads = stack.enter_context(ThreadPoolExecutor(len(places)))
 
         def run(plan: Plan, place: Network) -> Cost:
@@ -218,15 +202,6 @@ def _send_all(
     return SendFiles(transfers, provenance(network, **done))
 
 
-@contextmanager
-def _output(files: Mapping[int, Path]) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(prefix="tcplab-", dir=next(iter(files.values())).parent)
-    os.close(handle)
-    path = Path(name)
-    with removed_on_exit(path):
-        yield path
-
-
 def _send(network: Network, plan: Plan, path: Path, output: Path | None) -> Cost:
     result = send_file(
         network,
@@ -243,8 +218,6 @@ def _send(network: Network, plan: Plan, path: Path, output: Path | None) -> Cost
         cpu_s_per_gb=result.cpu_s_per_gb,
         receiver_cpu_s_per_gb=result.receiver.usage.cpu_s / result.bytes * 1e9,
         system_calls=result.system_calls,
-        zerocopy_sends=result.zerocopy_sends,
-        zerocopy_copied=result.zerocopy_copied,
     )
 
 
@@ -266,10 +239,9 @@ def measure(
         sizes_mb: sizes of the files; further methods and block sizes use only the largest
         block_bytes: block sizes of read(), in addition to 4096 and 131072
     """
-    largest = max(sizes_mb) * 1_000_000
-    plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000)]
-    plans += read_plans(largest, dict.fromkeys((*block_bytes, 131_072)))
-    plans += other_plans(largest)
+    plans = [plan for size in sizes_mb for plan in _of_size(_PUBLISHED, size)]
+    further = [*_read_plans(dict.fromkeys((*block_bytes, 131_072))), *_OTHERS]
+    plans += _of_size(further, max(sizes_mb))
     with open_loopback() as network:
         return _send_all("sendfile", plans, runs, network)
 
@@ -287,11 +259,10 @@ def measure_clients(
     runs: Runs = 3,
 ) -> SendFiles:
     """Send a file to one or more clients at the same time, for several numbers of clients."""
-    plans = [
-        replace(plan, connections=count, special=f"{count} client{'s' * (count > 1)}")
-        for count in clients
-        for plan in published_plans(size_mb * 1_000_000)[:2]
-    ]
+    plans = []
+    for count in clients:
+        special = f"{count} client{'s' * (count > 1)}"
+        plans += _of_size(_PUBLISHED[:2], size_mb, connections=count, special=special)
     with open_loopback() as network:
         return _send_all("sendfile-clients", plans, runs, network)
 
@@ -323,10 +294,9 @@ def measure_wire(
     Args:
         block_bytes: block sizes of read(), for the smallest file
     """
-    least, largest = min(sizes_mb) * 1_000_000, max(sizes_mb) * 1_000_000
-    plans = [plan for size in sizes_mb for plan in published_plans(size * 1_000_000, True)]
-    plans += [replace(plan, special="to /dev/null") for plan in published_plans(largest)[:2]]
-    plans += [replace(plan, into_file=True) for plan in read_plans(least, block_bytes)]
+    plans = [plan for size in sizes_mb for plan in _of_size(_PUBLISHED, size, into_file=True)]
+    plans += _of_size(_PUBLISHED[:2], max(sizes_mb), special="to /dev/null")
+    plans += _of_size(_read_plans(block_bytes), min(sizes_mb), into_file=True)
     with ExitStack() as stack:
         first, *others = (
             stack.enter_context(Lab(rate_mbit=_RATE_MBIT, queue_packets=_QUEUE_PACKETS))
@@ -338,14 +308,13 @@ def measure_wire(
 # ---- a header before the file --------------------------------------------------------------------
 
 
-HEADER_BYTES, FILE_BYTES, RTT_MS = 100, 10_000, 20.0
 _OPTIONS: Final[Mapping[str, HeaderOptions]] = {
-    "default": HeaderOptions(HEADER_BYTES),
-    "TCP_NODELAY": HeaderOptions(HEADER_BYTES, nodelay=True),
-    "TCP_CORK": HeaderOptions(HEADER_BYTES, cork=True),
-    "TCP_CORK, never cleared": HeaderOptions(HEADER_BYTES, leave_corked=True),
-    "TCP_CORK and TCP_NODELAY": HeaderOptions(HEADER_BYTES, cork=True, nodelay=True),
-    "MSG_MORE": HeaderOptions(HEADER_BYTES, more=True),
+    "default": HeaderOptions(100),
+    "TCP_NODELAY": HeaderOptions(100, nodelay=True),
+    "TCP_CORK": HeaderOptions(100, cork=True),
+    "TCP_CORK, never cleared": HeaderOptions(100, leave_corked=True),
+    "TCP_CORK and TCP_NODELAY": HeaderOptions(100, cork=True, nodelay=True),
+    "MSG_MORE": HeaderOptions(100, more=True),
 }
 
 
@@ -356,15 +325,12 @@ class WithHeader(Variant, heading="method"):
     ms: float = column("ms", ".1f")  #: median over the runs
     #: payloads in the last run
     segments: Sequence[int] = column("segment sizes (bytes)", show=run_lengths)
-    header_alone = computed(
-        lambda case: "yes" if case.segments[0] == HEADER_BYTES else "no", "header alone"
-    )
 
 
 @experiment("sendfile-header", figure=("ms",))
 def measure_header(runs: Runs = 3) -> Result[WithHeader]:
     """Send a 100-byte header before a file, with TCP_CORK, MSG_MORE and TCP_NODELAY."""
-    with Lab(rtt_ms=RTT_MS) as lab, file_of(FILE_BYTES) as path:
+    with Lab(rtt_ms=20) as lab, file_of(10_000) as path:
         results, done = in_rounds(
             "sendfile-header", runs, list(_OPTIONS), lambda option: _sent(lab, path, option)
         )
@@ -378,5 +344,4 @@ def measure_header(runs: Runs = 3) -> Result[WithHeader]:
 def _sent(lab: Lab, path: Path, option: str) -> tuple[float, Sequence[int]]:
     with lab.client.capture() as capture:
         result = send_file(lab, path, method="sendfile", header=_OPTIONS[option])
-    sizes = segments_of(capture).data("client", retransmissions=False)["payload_bytes"]
-    return 1e3 * result.usage.wall_s, sizes.tolist()
+    return 1e3 * result.usage.wall_s, payload_sizes(segments_of(capture))

@@ -65,12 +65,8 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
 
     @property
     def data_segment_sizes(self) -> list[int] | None:
-        """Sizes of the client's data segments without retransmissions, or None if not recorded."""
-        if self.exchange.segments is None:
-            return None
-        sent = self.exchange.segments.data("client", retransmissions=False)
-        sizes: list[int] = sent["payload_bytes"].tolist()
-        return sizes
+        """As `sizes`, but None if the segments were not recorded."""
+        return None if self.exchange.segments is None else self.sizes
 
     def segments_per_message(self) -> list[int] | None:
         """Return the number of data segments of each message, or None without a recording."""

@@ -173,10 +173,6 @@ class TableRow(
 class TcpVsUdp(Result[TableRow]):
     """The rows of both tables. The key is (server, protocol, bytes per block)."""
 
-    def ratio(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> float:
-        """Return the median rate of one row divided by that of another."""
-        return float(self[over].mb_per_s / self[under].mb_per_s)
-
     def ratios(self, over: tuple[str, str, int], under: tuple[str, str, int]) -> list[float]:
         """Return the rate of one row divided by that of another in each round."""
         pairs = zip(self[over].runs, self[under].runs, strict=True)
@@ -230,61 +226,35 @@ ROUTER_QUEUE_PACKETS: Final = 50
 _CARD_QUEUE: Final = "1200ms"
 
 
-class Networks:
-    """The laboratories of the rows, which `stack` closes. The provenance is that of `any`."""
-
-    def __init__(
-        self, stack: ExitStack, keys: Sequence[Key], offload: bool, tcp_buffers_bytes: int | None
-    ) -> None:
-        self._tcp_buffers: Any = {
-            "sndbuf_bytes": tcp_buffers_bytes,
-            "rcvbuf_bytes": tcp_buffers_bytes,
-        }
-        self._networks: dict[Key, Network] = {}
-        labs: list[Lab] = []
-
-        def lab(**wire: Any) -> Lab:
-            labs.append(stack.enter_context(Lab(**wire)))
-            return labs[-1]
-
-        servers = {server for server, _protocol, _bytes in keys}
-        if not servers.isdisjoint(LO_MTU):
-            localhost = LabLoopback(lab())
-            set_offloads(localhost.client, tso=offload, gso=offload, gro=offload)
-            self._networks |= {key: localhost for key in keys if key[0] in LO_MTU}
-        if "router" in servers:
-            slow = lab(rate_mbit=WIRE_MBIT, queue_packets=ROUTER_QUEUE_PACKETS)
-            self._networks |= {key: slow for key in keys if key[0] == "router"}
-        self._side_by_side = [key for key in keys if key[0] == "sparc"]
-        for key in self._side_by_side:
-            _server, protocol, size = key
-            self._networks[key] = card = lab(rate_mbit=WIRE_MBIT)
+def _open_networks(stack: ExitStack, keys: Sequence[Key], offload: bool) -> dict[Key, Network]:
+    """Open the laboratory of each row. Only the rows of "sparc" have one each."""
+    networks: dict[Key, Network] = {}
+    servers = {server for server, _protocol, _bytes in keys}
+    if not servers.isdisjoint(LO_MTU):
+        localhost = LabLoopback(stack.enter_context(Lab()))
+        set_offloads(localhost.client, tso=offload, gso=offload, gro=offload)
+        networks |= {key: localhost for key in keys if key[0] in LO_MTU}
+    if "router" in servers:
+        lab = Lab(rate_mbit=WIRE_MBIT, queue_packets=ROUTER_QUEUE_PACKETS)
+        slow = stack.enter_context(lab)
+        networks |= {key: slow for key in keys if key[0] == "router"}
+    for key in keys:
+        server, protocol, size = key
+        if server == "sparc":
+            networks[key] = card = stack.enter_context(Lab(rate_mbit=WIRE_MBIT))
             payload_bytes = mss_bytes(1500) if protocol == "tcp" else size
-            _slow_card(card.client, WIRE_MBIT, payload_bytes, protocol)
-        self.any = labs[0]
-        self._threads = stack.enter_context(ThreadPoolExecutor(len(self._side_by_side) or 1))
+            _slow_card(card.client, payload_bytes, protocol)
+    return networks
 
-    def round(self, counts: Mapping[Key, int]) -> dict[Key, Run]:
-        """Run each row in `counts` once, with its number of blocks, and return the runs.
 
-        The "sparc" rows run last and at the same time, because each waits for its own link.
-        """
-        alone = [key for key in counts if key not in self._side_by_side]
-        finished = {key: self._run(key, counts[key]) for key in alone}
-        together = [key for key in counts if key in self._side_by_side]
-        runs = self._threads.map(lambda key: self._run(key, counts[key]), together)
-        return finished | dict(zip(together, runs, strict=True))
-
-    def _run(self, key: Key, count: int) -> Run:
-        server, protocol, write_bytes = key
-        network = self._networks[key]
-        if server in LO_MTU:
-            set_mtu(network.client, LO_MTU[server])
-        if protocol == "tcp":
-            return _run_of(
-                tcp_bulk(network, write_bytes=write_bytes, count=count, **self._tcp_buffers)
-            )
+def _run(network: Network, key: Key, count: int, tcp_buffers_bytes: int | None) -> Run:
+    server, protocol, write_bytes = key
+    if server in LO_MTU:
+        set_mtu(network.client, LO_MTU[server])
+    if protocol == "udp":
         return _run_of(udp_bulk(network, datagram_bytes=write_bytes, count=count))
+    buffers: Any = {"sndbuf_bytes": tcp_buffers_bytes, "rcvbuf_bytes": tcp_buffers_bytes}
+    return _run_of(tcp_bulk(network, write_bytes=write_bytes, count=count, **buffers))
 
 
 def _run_of(done: TcpBulkResult | UdpBulkResult) -> Run:
@@ -299,7 +269,7 @@ def _run_of(done: TcpBulkResult | UdpBulkResult) -> Run:
     return Run(used.wall_s, used.user_s, used.system_s, *rates, *counts)
 
 
-def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protocol) -> None:
+def _slow_card(host: Host, payload_bytes: int, protocol: Protocol) -> None:
     """Limit the rate of the host's own interface, so that unsent data fills the send buffer.
 
     The token bucket counts only the bytes that the kernel sees, so its rate is lowered to leave
@@ -307,8 +277,7 @@ def _slow_card(host: Host, rate_mbit: int, payload_bytes: int, protocol: Protoco
     """
     around = Encapsulation(protocol), Encapsulation(protocol, link="frame")
     on_the_wire, known = (encapsulation.wire_bytes(payload_bytes) for encapsulation in around)
-    rate_bit = round(rate_mbit * 1e6 * known / on_the_wire)
-
+    rate_bit = round(WIRE_MBIT * 1e6 * known / on_the_wire)
     put_token_bucket(host, rate=f"{rate_bit}bit", burst=3000, latency=_CARD_QUEUE)
 
 
@@ -358,13 +327,20 @@ def measure(
     cases = itertools.product(write_bytes, protocols, servers)
     keys = [(server, protocol, size) for size, protocol, server in cases]
     counts = {key: count or _COUNTS.get(key[0], PUBLISHED_COUNT) for key in keys}
-    fast = {key: number for key, number in counts.items() if key[0] != "sparc"}
-    turn = itertools.cycle([counts] + [fast] * (_SLOW_EVERY - 1))
+    turn = itertools.cycle([keys] + [[]] * (_SLOW_EVERY - 1))
     with ExitStack() as stack:
-        networks = Networks(stack, keys, offload, tcp_buffers_bytes)
-        results, done = in_rounds(
-            "tcp-vs-udp", runs, ("round",), lambda _: networks.round(next(turn))
-        )
+        networks = _open_networks(stack, keys, offload)
+        threads = stack.enter_context(ThreadPoolExecutor(len(keys)))
+
+        def run(key: Key) -> Run:
+            return _run(networks[key], key, counts[key], tcp_buffers_bytes)
+
+        def measure_round(_: str) -> dict[Key, Run]:
+            results = {key: run(key) for key in counts if key[0] != "sparc"}
+            slow = [key for key in next(turn) if key[0] == "sparc"]
+            return results | dict(zip(slow, threads.map(run, slow), strict=True))
+
+        results, done = in_rounds("tcp-vs-udp", runs, ("round",), measure_round)
         rows = [
             TableRow(*key, counts[key], [runs[key] for runs in results["round"] if key in runs])
             for key in keys
@@ -372,7 +348,7 @@ def measure(
         return TcpVsUdp(
             rows,
             provenance(
-                networks.any,
+                networks[keys[0]],
                 count={" ".join(map(str, key)): number for key, number in counts.items()},
                 published_count=PUBLISHED_COUNT,
                 tcp_buffers_bytes=tcp_buffers_bytes,

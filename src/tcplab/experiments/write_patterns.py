@@ -15,7 +15,7 @@ from typing import Annotated, Final, TypeAlias
 
 from tcplab.errors import ParameterError
 from tcplab.experiments import Result, Spelled, experiment, provenance
-from tcplab.experiments.exchange import segments_of, sizes_by_message
+from tcplab.experiments.exchange import payload_sizes, segments_of, sizes_by_message
 from tcplab.experiments.quantities import Variant, column, computed, plus
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
@@ -97,8 +97,8 @@ def _measure_one(lab: Lab, writes: tuple[int, ...], nodelay: bool) -> Pattern:
     with lab.client.capture() as capture, connection(lab) as (client, server):
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
         times = [_send_message(client, server, writes) for _ in range(_WARM_UP + _MESSAGES)]
-    sizes = segments_of(capture).data("client", retransmissions=False)["payload_bytes"]
-    *_earlier, segments = sizes_by_message(sizes.tolist(), sum(writes), _WARM_UP + _MESSAGES)
+    sizes = payload_sizes(segments_of(capture))
+    *_earlier, segments = sizes_by_message(sizes, sum(writes), _WARM_UP + _MESSAGES)
     return Pattern(writes, segments, tuple(times[_WARM_UP:]))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, NamedTuple, get_args
 
@@ -32,16 +33,16 @@ _FRAME_HEADERS: Final = 66  # Ethernet 14, IPv4 20, TCP 20, timestamps 12
 _CORKED_MS: Final = 150.0
 
 
-class Excess(NamedTuple):
-    """The time or segments that a program takes, and the minimum for the same work."""
+class Symptom(NamedTuple):
+    """A measured quantity, such as time or segments, and the value that the same work needs."""
 
     quantity: str  #: name with unit
     taken: float
-    needed: float
+    needed: float | None = None
 
     @property
     def times(self) -> float:
-        return self.taken / self.needed
+        return self.taken / self.needed if self.needed else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,6 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def held_requests(self) -> int | None:
-        """The number of requests that were held for an ACK, or None if the program sends none."""
         return None
 
     @property
@@ -107,9 +107,8 @@ class Diagnosis(Exchanged, ABC):
 
     @property
     def bdp_bytes(self) -> int | None:
-        if not (rate_mbit := self.link.get("rate_mbit")):
-            return None
-        return round(bdp_bytes(rate_mbit, self.rtt_ms))
+        rate_mbit = self.link.get("rate_mbit")
+        return round(bdp_bytes(rate_mbit, self.rtt_ms)) if rate_mbit else None
 
     @property
     def rtt_ms(self) -> float:
@@ -135,17 +134,12 @@ class Diagnosis(Exchanged, ABC):
         middle = times[len(times) // 4 : -len(times) // 4]
         return max(int(b) - int(a) for a, b in itertools.pairwise(middle)) / 1e6
 
-    @property
     @abstractmethod
-    def excess(self) -> Excess:
-        """The main symptom, such as the time of a request, and the minimum for the same work."""
+    def _symptoms(self) -> list[Symptom]:
+        """Return the symptoms, the main one first."""
 
     @abstractmethod
-    def _further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        """Return rows on further symptoms: name, measured value, and needed value or None."""
-
-    @abstractmethod
-    def _named_evidence(self) -> list[tuple[str, str]]:
+    def _evidence(self) -> list[tuple[str, str]]:
         """Return the evidence for the cause as pairs of a name and a text."""
 
     @abstractmethod
@@ -156,18 +150,23 @@ class Diagnosis(Exchanged, ABC):
     def changed_stream(self, stream: bytes) -> str:
         """Return a sentence on how the stream differs from the original program's, or ""."""
 
+    @property
+    def excess(self) -> Symptom:
+        return self._symptoms()[0]
+
     def symptoms(self) -> Table:
         """Return a table of the symptoms, with measured and needed values but without the cause."""
-        rows: list[tuple[str, float, float | None]] = [self.excess, *self._further_symptoms()]
-        shown = [(name, digits(here), least and digits(least)) for name, here, least in rows]
-        return self._captioned(Table.of(["symptom", "measured", "needed"], shown))
+        rows = [
+            (name, digits(here), least and digits(least)) for name, here, least in self._symptoms()
+        ]
+        return self._table(["symptom", "measured", "needed"], rows)
 
     def evidence(self) -> Table:
         """Return a table of the evidence for the cause."""
-        return self._captioned(Table.of(["evidence", "value"], self._named_evidence()))
+        return self._table(["evidence", "value"], self._evidence())
 
-    def _captioned(self, table: Table) -> Table:
-        return replace(table, caption=recorded_note(self.provenance))
+    def _table(self, headings: list[str], rows: Iterable[Sequence[Any]]) -> Table:
+        return replace(Table.of(headings, rows), caption=recorded_note(self.provenance))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a single row for the run."""
@@ -185,7 +184,6 @@ class Diagnosis(Exchanged, ABC):
                 "window_bytes": self.window_bytes if self.bdp_bytes else None,
                 "bdp_bytes": self.bdp_bytes,
                 "round_trips": self.round_trips,
-                "wall_s": self.report.get("usage", {}).get("wall_s"),
             }
         ]
 
@@ -193,10 +191,8 @@ class Diagnosis(Exchanged, ABC):
 def _difference(stream: bytes, expected: bytes) -> str:
     if stream == expected:
         return ""
-    at = next(
-        (i for i, (a, b) in enumerate(zip(stream, expected, strict=False)) if a != b),
-        min(len(stream), len(expected)),
-    )
+    pairs = enumerate(zip(stream, expected, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(stream), len(expected)))
     return (
         f"The stream must stay as it was: it differs at byte {at}"
         f" ({len(stream)} bytes were sent, {len(expected)} are due)."
@@ -240,16 +236,19 @@ class Requests(Diagnosis):
                 answered_ns = None
         return late
 
-    @property
-    def excess(self) -> Excess:
+    def _symptoms(self) -> list[Symptom]:
         times = self._requests_ms()
         if not times:
             raise LabError(
                 "fewer than two requests were answered, so there is nothing to"
                 " compare; run it again"
             )
-        taken, needed = zip(*times, strict=True)
-        return Excess("time of a request (ms)", statistics.median(taken), statistics.median(needed))
+        taken, needed = map(statistics.median, zip(*times, strict=True))
+        return [
+            Symptom("time of a request (ms)", taken, needed),
+            Symptom("data segments per request", self.segments_per_unit, 1),
+            Symptom("longest gap between packets (ms)", self.longest_gap_ms),
+        ]
 
     def _requests_ms(self) -> list[tuple[float, float]]:
         """Return the ms from the previous answer and from the last segment to each later answer."""
@@ -265,13 +264,7 @@ class Requests(Diagnosis):
             answered_ns = now_ns
         return times
 
-    def _further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        return [
-            ("data segments per request", self.segments_per_unit, 1),
-            ("longest gap between packets (ms)", self.longest_gap_ms, None),
-        ]
-
-    def _named_evidence(self) -> list[tuple[str, str]]:
+    def _evidence(self) -> list[tuple[str, str]]:
         sizes = sorted({int(size) for size in self.sent["payload_bytes"]})
         return [
             ("data in a segment (bytes)", " or ".join(map(str, sizes))),
@@ -328,11 +321,16 @@ class Backup(Diagnosis):
     def units(self) -> int:
         return 1
 
-    @property
-    def excess(self) -> Excess:
+    def _symptoms(self) -> list[Symptom]:
         first, last = self.sent[0], self.segments.sent_by("server")[-1]
         taken_ms = (int(last["time_ns"]) - int(first["time_ns"])) / 1e6
-        return Excess("time of the transfer (ms)", taken_ms, self._needed_ms())
+        times_ms = taken_ms, self._needed_ms()
+        rate_mbit, full_mbit = (8e-3 * self.payload_bytes / time_ms for time_ms in times_ms)
+        return [
+            Symptom("time of the transfer (ms)", *times_ms),
+            Symptom("rate (Mbit/s)", rate_mbit, full_mbit),
+            Symptom("longest gap between packets (ms)", self.longest_gap_ms),
+        ]
 
     def _needed_ms(self) -> float:
         left, window, time_ms = self.payload_bytes, 10 * 1448, self.rtt_ms
@@ -340,15 +338,7 @@ class Backup(Diagnosis):
             left, window, time_ms = left - window, 2 * window, time_ms + self.rtt_ms
         return time_ms + left / goodput_mbyte_s(self.link["rate_mbit"]) / 1e3
 
-    def _further_symptoms(self) -> list[tuple[str, float, float | None]]:
-        _quantity, taken, needed = self.excess
-        rate, full = (8e-3 * self.payload_bytes / seconds for seconds in (taken, needed))
-        return [
-            ("rate (Mbit/s)", rate, full),
-            ("longest gap between packets (ms)", self.longest_gap_ms, None),
-        ]
-
-    def _named_evidence(self) -> list[tuple[str, str]]:
+    def _evidence(self) -> list[tuple[str, str]]:
         info = self.peer_report["tcp_info"]
         stopped = info["rwnd_limited_us"] / max(info["busy_time_us"], 1)
         return [
@@ -390,18 +380,16 @@ class Ticker(Diagnosis):
     peer = "tcpsink -p 0 -b auto"
     success = "{data_segments} segments for {units} lines."
 
-    @property
-    def excess(self) -> Excess:
-        return Excess("data segments per line", self.segments_per_unit, 1)
-
-    def _further_symptoms(self) -> list[tuple[str, float, float | None]]:
+    def _symptoms(self) -> list[Symptom]:
         mean, line = (self.payload_bytes / number for number in (len(self.sent), self.units))
+        shares = [100 * _FRAME_HEADERS / (_FRAME_HEADERS + size) for size in (mean, line)]
         return [
-            ("data per segment, mean (bytes)", mean, line),
-            ("headers' share of the bytes (%)", _headers(mean), _headers(line)),
+            Symptom("data segments per line", self.segments_per_unit, 1),
+            Symptom("data per segment, mean (bytes)", mean, line),
+            Symptom("headers' share of the bytes (%)", *shares),
         ]
 
-    def _named_evidence(self) -> list[tuple[str, str]]:
+    def _evidence(self) -> list[tuple[str, str]]:
         calls = self.report.get("system_calls", 0)
         return [
             ("system calls", f"{calls / self.units:.3g} per line"),
@@ -428,10 +416,6 @@ class Ticker(Diagnosis):
                 " to leave at once."
             )
         return ""
-
-
-def _headers(payload_bytes: float) -> float:
-    return 100 * _FRAME_HEADERS / (_FRAME_HEADERS + payload_bytes)
 
 
 def line_of(number: int) -> str:
