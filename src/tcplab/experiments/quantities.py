@@ -151,9 +151,8 @@ class Variant(Data):
             heading: heading of the label's column, which comes first in the table
         """
         if "columns" not in vars(cls):
-            inherited = () if heading else cls.columns
             first = [Column("variant", heading)] if heading else []
-            cls.columns = (*first, *_replaced(inherited, _columns_of(cls)))
+            cls.columns = (*first, *_replaced(cls.columns, _columns_of(cls)))
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Derived)}
         cls.derived_quantities = {**cls.derived_quantities, **own}
         super().__init_subclass__()

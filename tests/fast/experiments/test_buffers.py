@@ -8,6 +8,7 @@ import pytest
 from tests.support.nonempty import each
 
 from tcplab.experiments import buffers
+from tcplab.models import bdp_bytes, goodput_mbyte_s
 
 # ---- windows -------------------------------------------------------------------------------------
 
@@ -47,17 +48,17 @@ def test_closed_window_is_probed_until_the_program_reads() -> None:
 
 def test_twice_the_window_is_twice_the_throughput_up_to_the_knee() -> None:
     sweep = buffers.measure(rtts_ms=[10, 20, 40])
-    assert sweep.knee_bytes(40) == pytest.approx(50e6 / 8 * 0.04 * 0.94, rel=0.02)
+    full_mbit = 8 * goodput_mbyte_s(sweep.rate_mbit)
     for rtt_ms in (10, 20, 40):
-        points = sweep.of(rtt_ms)
-        left = [point for point in points if point.window_bytes < sweep.knee_bytes(rtt_ms)]
+        points = [point for point in sweep.variants if point.rtt_ms == rtt_ms]
+        left = [point for point in points if point.window_bytes < bdp_bytes(full_mbit, rtt_ms)]
         for less, more in each(itertools.pairwise(left)):
             assert 1.9 < more.mbit / less.mbit < 2.3
         for point in left:
             assert 0.85 * point.model_mbit < point.mbit < point.model_mbit
             assert point.rwnd_share > 0.7
         for point in each(points[len(left) :]):
-            assert point.mbit > 0.97 * sweep.goodput_mbit
+            assert point.mbit > 0.97 * full_mbit
 
 
 def test_send_buffer_bounds_the_throughput_of_writes_of_whole_segments() -> None:

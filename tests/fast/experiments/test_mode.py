@@ -186,7 +186,7 @@ def test_a_class_is_found_by_its_former_name(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_quantity_that_is_now_computed_is_ignored() -> None:
-    contest = Contest("reno", 16, Shared([], [], [], [1.0], [], []))
+    contest = Contest(Shared([], [], [], [1.0], [], []), "reno", 16)
     coded = recordings.encode(contest) | {"mbit": 9.0, "drops": 8}
     assert recordings.decode(coded) == contest
     assert recordings.decode([coded, coded])[1].drops == len(contest.run.drops_s) == 0

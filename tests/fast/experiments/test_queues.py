@@ -27,6 +27,6 @@ def test_data_age_comes_mostly_from_the_senders_own_queue() -> None:
 def test_run_without_page_loads_has_no_mean_page_time() -> None:
     moments = [FlowSample(at, 10, 40.0, 0, 0, 0) for at in range(10)]
     run = Shared([Flow("client", "reno", 40, moments)], [(0, 1)], [], [], [], [])
-    bloat = Bloat(5, "reno", "tail_drop", run)
+    bloat = Bloat(run, 5, "reno", "tail_drop")
     assert bloat.pages == 0
     assert math.isnan(bloat.page_s)

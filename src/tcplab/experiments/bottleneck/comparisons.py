@@ -1,9 +1,8 @@
 """Compare queues, routers' buffers, congestion controls and round-trip times on one bottleneck.
 
 Bufferbloat is measured as in lab exercises of Toronto, Washington, Stanford and others. The
-defaults are those of Toronto's CSC458. Washington's CSE461 adds BBR. Here all cases are measured at
-the same time, each in its own laboratory, for 20 s by default. A ping is a UDP datagram that is
-echoed, and the queue is recorded packet by packet.
+defaults are those of Toronto's CSC458. Here all cases are measured at the same time, each in its
+own laboratory. A ping is a UDP datagram that is echoed.
 
 C. Villamizar and C. Song (CCR 24(5), 1994) found that one flow needs a bandwidth-delay product of
 buffer. G. Appenzeller, I. Keslassy and N. McKeown (SIGCOMM 2004) found that n flows need 1/√n of
@@ -17,6 +16,7 @@ BBR is described by N. Cardwell and others, "BBR: congestion-based congestion co
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
@@ -32,21 +32,25 @@ from tcplab.models import goodput_mbyte_s, jain_index, sawtooth_share, serialisa
 
 Aqm = Literal["tail_drop", "codel", "fq_codel", "pie"]
 #: A kind of queue management. With "+ecn", it marks ECN-capable packets instead of dropping them.
-Manager = Literal["tail_drop", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn"]
-_NAN = float("nan")
+Manager = Literal["tail_drop", "codel", "codel+ecn", "fq_codel", "pie"]
 
 
-class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="bottleneck"):
+class Transferred(Variant):
+    """Transfers through one queue."""
+
+    run: Shared
+    mbit = computed(lambda case: case.run.mbit, "Mbit/s", ".2f")
+    median_queue = computed(lambda case: case.run.median_queue, "median queue (packets)", ".0f")
+    drops = computed(lambda case: len(case.run.drops_s), "dropped", "d")
+
+
+class Bloat(Transferred, key=("queue_packets", "congestion", "aqm"), heading="bottleneck"):
     """A long transfer through one queue, with pings and page fetches at the same time."""
 
     queue_packets: int
     congestion: str
     aqm: str  #: a Manager, such as "codel" or "codel+ecn"
-    run: Shared
-    mbit = computed(lambda bloat: bloat.run.mbit, "Mbit/s", ".2f")
-    median_queue = computed(lambda bloat: bloat.run.median_queue, "median queue (packets)", ".0f")
     most_queue = computed(lambda bloat: max(length for _time, length in bloat.run.queue))
-    drops = computed(lambda bloat: len(bloat.run.drops_s), "dropped", "d")
     marks = computed(lambda bloat: len(bloat.run.marks_s), "marked", "d")
     retransmissions = computed(lambda bloat: bloat.run.flows[0].retransmissions)
 
@@ -54,10 +58,10 @@ class Bloat(Variant, key=("queue_packets", "congestion", "aqm"), heading="bottle
     def probe_ms(self) -> float:
         half_s = self.run.flows[0].moments[-1].time_s / 2
         late_ms = [took_ms for time_s, took_ms in self.run.probes if time_s >= half_s]
-        return statistics.median(late_ms or [_NAN])
+        return statistics.median(late_ms or [math.nan])
 
     most_probe_ms = computed(
-        lambda bloat: max((ms for _time, ms in bloat.run.probes), default=_NAN),
+        lambda bloat: max((ms for _time, ms in bloat.run.probes), default=math.nan),
         "longest ping (ms)",
         ".0f",
     )
@@ -91,19 +95,19 @@ def measure_bufferbloat(
         aqms: queue management, with +ecn to mark packets (RFC 3168) instead of dropping them
     """
     keys = [(packets, name, aqm) for name in congestions for packets in queues for aqm in aqms]
+    link = {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit}
     cases = []
     for packets, name, manager in keys:
         aqm, _plus, marks = manager.partition("+")
         queue = {"queue_packets": packets, "aqm": aqm, "ecn": bool(marks)}
-        cases.append((queue | {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit}, [name]))
+        cases.append((link | queue, [name]))
     runs, origin = share_each("bufferbloat", duration_s, cases, bystander=True)
-    return Result([Bloat(*key, run) for key, run in zip(keys, runs, strict=True)], origin)
+    return Result([Bloat(run, *key) for key, run in zip(keys, runs, strict=True)], origin)
 
 
-_BDPS: Final = (0.125, 0.333, 1)
 # ---- the size of a router's buffer ---------------------------------------------------------------
 
-
+_BDPS: Final = (0.125, 0.333, 1)
 #: Range of the flows' round-trip times, as a share of their mean. With equal times, all flows would
 #: lose packets at the same time.
 _SPREAD: Final = 0.5
@@ -164,13 +168,10 @@ def measure_router_buffers(
     keys = [
         (count, size, max(round(size * rtt_ms / full_ms), 1)) for count in flows for size in bdps
     ]
-    cases = [
-        (
-            {"rate_mbit": rate_mbit, "queue_packets": packets, "clients": _rtts_ms(count, rtt_ms)},
-            [congestion] * count,
-        )
-        for count, _size, packets in keys
-    ]
+    cases = []
+    for count, _size, packets in keys:
+        link = {"rate_mbit": rate_mbit, "queue_packets": packets}
+        cases.append((link | {"clients": _rtts_ms(count, rtt_ms)}, [congestion] * count))
     runs, origin = share_each("router-buffers", duration_s, cases)
     buffers = [
         RouterBuffer(
@@ -195,13 +196,11 @@ def _rtts_ms(count: int, mean_ms: float) -> list[float]:
 # ---- congestion controls -------------------------------------------------------------------------
 
 
-class Contest(Variant, key=("controls", "queue_packets"), heading="flows"):
+class Contest(Transferred, key=("controls", "queue_packets"), heading="flows"):
     """One transfer, or two with different congestion controls, through one queue."""
 
     controls: str  #: "cubic", or "cubic, bbr" for two transfers
     queue_packets: int
-    run: Shared
-    mbit = computed(lambda contest: contest.run.mbit, "total (Mbit/s)", ".2f")
     first_mbit = computed(lambda contest: contest.run.rates_mbit[0], "first flow", ".2f")
     second_mbit = computed(
         lambda contest: contest.run.rates_mbit[1] if len(contest.run.flows) > 1 else None,
@@ -210,10 +209,6 @@ class Contest(Variant, key=("controls", "queue_packets"), heading="flows"):
     )
     #: Median RTT of the first transfer in the second half of the run.
     rtt_ms = computed(lambda contest: contest.run.flows[0].median_rtt_ms, "median RTT (ms)", ".0f")
-    median_queue = computed(
-        lambda contest: contest.run.median_queue, "median queue (packets)", ".0f"
-    )
-    drops = computed(lambda contest: len(contest.run.drops_s), "dropped", "d")
 
     @property
     def label(self) -> str:
@@ -251,33 +246,26 @@ def measure_controls(
         raise LabError(f"this kernel offers {', '.join(offered)}; {fix}")
     groups = [[name] for name in names] + [list(pair) for pair in itertools.combinations(names, 2)]
     keys = [(group, packets) for packets in queues for group in groups]
-    cases = [
-        (
-            {"rate_mbit": rate_mbit, "queue_packets": packets, "clients": [rtt_ms] * len(group)},
-            group,
-        )
-        for group, packets in keys
-    ]
+    cases = []
+    for group, packets in keys:
+        link = {"rate_mbit": rate_mbit, "queue_packets": packets}
+        cases.append((link | {"clients": [rtt_ms] * len(group)}, group))
     runs, origin = share_each("congestion-controls", duration_s, cases)
     if missing:
         origin["left_out"] = f"Not offered by this kernel: {', '.join(missing)}; {fix}."
-    contests = [
-        Contest(", ".join(group), packets, run)
-        for (group, packets), run in zip(keys, runs, strict=True)
-    ]
+    pairs = zip(keys, runs, strict=True)
+    contests = [Contest(run, ", ".join(group), packets) for (group, packets), run in pairs]
     return Result(contests, origin)
 
 
 # ---- flows with different round-trip times -----------------------------------------------------
 
 
-class Race(Variant, key=("congestion", "aqm"), heading="congestion control"):
+class Race(Transferred, key=("congestion", "aqm"), heading="congestion control"):
     """Flows with the same congestion control and different round-trip times."""
 
     congestion: str
     aqm: str
-    run: Shared
-    mbit = computed(lambda race: race.run.mbit, "total (Mbit/s)", ".2f")
     near_mbit = computed(lambda race: race.run.nearest.mbit, "shortest RTT (Mbit/s)", ".2f")
     far_mbit = computed(lambda race: race.run.farthest.mbit, "longest RTT (Mbit/s)", ".2f")
 
@@ -291,8 +279,6 @@ class Race(Variant, key=("congestion", "aqm"), heading="congestion control"):
         return self.run.farthest.median_rtt_ms / self.run.nearest.median_rtt_ms
 
     jain = computed(lambda race: jain_index(race.run.rates_mbit), "Jain's index", ".3f")
-    median_queue = computed(lambda race: race.run.median_queue, "median queue (packets)", ".0f")
-    drops = computed(lambda race: len(race.run.drops_s), "dropped", "d")
 
     @property
     def label(self) -> str:
@@ -318,4 +304,4 @@ def measure_rtt_fairness(
     link = {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "clients": list(rtts_ms)}
     cases = [(link | {"aqm": aqm}, [name] * len(rtts_ms)) for name, aqm in keys]
     runs, origin = share_each("rtt-fairness", duration_s, cases)
-    return Result([Race(*key, run) for key, run in zip(keys, runs, strict=True)], origin)
+    return Result([Race(run, *key) for key, run in zip(keys, runs, strict=True)], origin)

@@ -151,19 +151,12 @@ def share(
             threads.shutdown()
     with recording:
         events = queue_events(recording)
-        queue, drops_s, marks_s = _queue_of(events, began_ns, _interval_ms(duration_s))
+        queue, drops_s, marks_s = _queue_of(events, began_ns, duration_s)
     flows = [
         _flow(host.name, lab.rtt_ms + rtt_ms, result, began_ns, duration_s)
         for host, rtt_ms, result in zip(lab.clients, lab.client_rtts_ms, results, strict=True)
     ]
-    return Shared(
-        flows,
-        [(time_s, length) for time_s, length in queue if time_s <= duration_s],
-        [time_s for time_s in drops_s if time_s <= duration_s],
-        [time_s for time_s in marks_s if time_s <= duration_s],
-        probe_times,
-        page_times,
-    )
+    return Shared(flows, queue, drops_s, marks_s, probe_times, page_times)
 
 
 def share_each(
@@ -236,11 +229,13 @@ def _seconds(time_ns: int) -> float:
 
 
 def _queue_of(
-    events: Any, began_ns: int, interval_ms: float
+    events: Any, began_ns: int, duration_s: float
 ) -> tuple[list[tuple[float, int]], list[float], list[float]]:
     """Return the longest queue of each interval with packets, and the times of drops and marks."""
-    to_server = events[events["direction"] == 0]
+    is_over = events["time_ns"] > began_ns + 1e9 * duration_s
+    to_server = events[(events["direction"] == 0) & ~is_over]
     time_s = ((to_server["time_ns"] - began_ns) / 1e9).round(4)
+    interval_ms = _interval_ms(duration_s)
     known = to_server["queue_packets"] >= 0
     slots = (time_s[known] * 1e3 / interval_ms).astype(int)
     longest = np.full(slots.max(initial=0) + 1, -1)

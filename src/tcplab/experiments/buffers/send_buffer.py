@@ -7,7 +7,7 @@ packet buffer begins.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
@@ -68,16 +68,13 @@ def measure_held(
                 rcvbuf_bytes=1_000_000,
                 interval_ms=rtt_ms / 4,
             )
-            held = max(map(held_bytes, result.samples))
-            granted = result.source.sndbuf_granted_bytes
+            granted, held = result.source.sndbuf_granted_bytes, max(map(held_bytes, result.samples))
             holdings.append(Holding(size, granted, held, steady_mbit(result)))
         return Result(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes))
 
 
 # ---- the rule of 3 × MSS -------------------------------------------------------------------------
 
-
-_LARGE_MTU: Final = 9000
 _LARGE_MSS: Final = 8948
 
 
@@ -111,15 +108,15 @@ def measure_one_segment(
 
     Each write is one MSS, which is 8948 bytes with an MTU of 9000.
     """
-    with Lab(mtu=_LARGE_MTU) as lab:
+    with Lab(mtu=9000) as lab:
         measured = [_small_buffer(lab, request, writes) for request in requests]
         return Result(measured, provenance(lab, writes=writes))
 
 
 def _small_buffer(lab: Lab, request: int, writes: int) -> SmallBuffer:
     ms_per_write: dict[str, float] = {}
-    cases: Sequence[tuple[str, QuickAck]] = (("linux", "on"), ("delaying", "off"))
-    for (receiver, quickack), nodelay in itertools.product(cases, (True, False)):
+    receivers: Mapping[str, QuickAck] = {"linux": "on", "delaying": "off"}
+    for (receiver, quickack), nodelay in itertools.product(receivers.items(), (True, False)):
         with writepattern_peer(lab, quickack=quickack) as port, lab.client.capture() as capture:
             source = tcp_source(
                 lab,

@@ -11,7 +11,7 @@ import socket
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -22,7 +22,7 @@ from tcplab.experiments.progress import one_by_one
 from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
-from tcplab.models import bdp_bytes, goodput_mbyte_s, receive_window, throughput_mbit
+from tcplab.models import receive_window, throughput_mbit
 from tcplab.programs import SinkOptions, TcpBulkResult, tcp_bulk
 from tcplab.timeline.sockets import read_send_buffer, read_tcp_info, sampling
 
@@ -107,22 +107,6 @@ class Sweep(Result[BufferedTransfer]):
     side: Side
     rate_mbit: float
 
-    @property
-    def goodput_mbit(self) -> float:
-        return 8 * goodput_mbyte_s(self.rate_mbit)
-
-    @property
-    def rtts_ms(self) -> list[float]:
-        return list(dict.fromkeys(transfer.rtt_ms for transfer in self.variants))
-
-    def knee_bytes(self, rtt_ms: float) -> float:
-        """Return the window that just fills the link, which is goodput times round-trip time."""
-        return bdp_bytes(self.goodput_mbit, rtt_ms)
-
-    def of(self, rtt_ms: float) -> list[BufferedTransfer]:
-        """Return the transfers with this round-trip time, in the order of the requested sizes."""
-        return [transfer for transfer in self.variants if transfer.rtt_ms == rtt_ms]
-
 
 @experiment(
     "buffers",
@@ -164,21 +148,16 @@ def _transfer(lab: Lab, rtt_ms: float, request: int, side: Side) -> BufferedTran
         rcvbuf_bytes=request if receiving else None,
         interval_ms=max(5.0, rtt_ms / 4),
     )
-    source = result.source
-    granted = result.sink.rcvbuf_granted_bytes if receiving else source.sndbuf_granted_bytes
     if receiving:
+        granted = result.sink.rcvbuf_granted_bytes
         window = max(sample["snd_wnd_bytes"] for sample in result.samples)
     else:
+        granted = result.source.sndbuf_granted_bytes
         late = result.samples[len(result.samples) // 2 :]
-        window = statistics.median(map(held_bytes, late))
-    return BufferedTransfer(
-        rtt_ms=rtt_ms,
-        requested_bytes=request,
-        granted_bytes=granted,
-        window_bytes=int(window),
-        mbit=steady_mbit(result),
-        rwnd_share=source.tcp_info["rwnd_limited_us"] / max(source.tcp_info["busy_time_us"], 1),
-    )
+        window = int(statistics.median(map(held_bytes, late)))
+    info = result.source.tcp_info
+    rwnd_share = info["rwnd_limited_us"] / max(info["busy_time_us"], 1)
+    return BufferedTransfer(rtt_ms, request, granted, window, steady_mbit(result), rwnd_share)
 
 
 # ---- autotuning ----------------------------------------------------------------------------------
@@ -230,8 +209,8 @@ def measure_autotuning(
             return _tuned(lab, *pair, duration_s)
 
         transfers, done = one_by_one("autotuning", pairs, run)
-        origin = provenance(lab, rmem_max_bytes=core_limit("rmem_max"), **done)
-        return Result(transfers, origin)
+        limit = core_limit("rmem_max")
+        return Result(transfers, provenance(lab, rmem_max_bytes=limit, **done))
 
 
 def _tuned(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> Tuned:
@@ -244,14 +223,9 @@ def _tuned(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> T
         interval_ms=20,
         sink=SinkOptions(read_bytes=131_072),
     )
-    return Tuned(
-        rtt_ms=rtt_ms,
-        requested_bytes=request,
-        start_bytes=result.sink.rcvbuf_granted_bytes,
-        end_bytes=result.sink.rcvbuf_end_bytes,
-        window_bytes=max(sample["snd_wnd_bytes"] for sample in result.samples),
-        mbit=steady_mbit(result),
-    )
+    window = max(sample["snd_wnd_bytes"] for sample in result.samples)
+    sizes = result.sink.rcvbuf_granted_bytes, result.sink.rcvbuf_end_bytes, window
+    return Tuned(rtt_ms, request, *sizes, steady_mbit(result))
 
 
 # ---- the cause of a slow transfer ----------------------------------------------------------------
@@ -275,7 +249,6 @@ class Limit(Variant):
     sndbuf_full_share: float = column("send buffer full", ".0%")
     rwnd_share: float = column("rwnd_limited", ".0%")  #: share of the busy time
     sndbuf_share: float = column("sndbuf_limited", ".0%")  #: share of the busy time
-    busy_share: float = column("busy", ".0%")  #: share of the time with data outstanding
 
     @derived("limit found")
     def verdict(self) -> Verdict:
@@ -327,34 +300,25 @@ def _limit_of(lab: Lab, case: Case, buffer_bytes: int) -> Limit:
                 time.sleep(3 * lab.rtt_ms / 1e3 if slow else 0)
         sender.shutdown(socket.SHUT_WR)
         reader.join()
-    return _limit_from(case, samples)
-
-
-def _read(sock: socket.socket) -> dict[str, int]:
-    return read_tcp_info(sock) | read_send_buffer(sock)
-
-
-def _limit_from(case: Case, samples: Sequence[Mapping[str, int]]) -> Limit:
     late = samples[len(samples) // 2 :]
     first, last = late[0], late[-1]
-
-    def median(value: Callable[[Mapping[str, int]], float]) -> float:
-        return statistics.median(value(sample) for sample in late)
-
     busy_us = max(last["busy_time_us"], 1)
-    took_us = (last["time_ns"] - samples[0]["time_ns"]) / 1e3
     late_us = (last["time_ns"] - first["time_ns"]) / 1e3
+    median = {key: statistics.median(sample[key] for sample in late) for key in last}
     return Limit(
         case=case,
         mbit=8 * (last["bytes_acked"] - first["bytes_acked"]) / late_us,
-        in_flight_bytes=median(lambda sample: sample["unacked"] * MSS_BYTES),
-        cwnd_bytes=median(lambda sample: sample["snd_cwnd"] * MSS_BYTES),
-        peer_window_bytes=median(lambda sample: sample["snd_wnd_bytes"]),
-        unsent_bytes=median(lambda sample: sample["notsent_bytes"]),
+        in_flight_bytes=median["unacked"] * MSS_BYTES,
+        cwnd_bytes=median["snd_cwnd"] * MSS_BYTES,
+        peer_window_bytes=median["snd_wnd_bytes"],
+        unsent_bytes=median["notsent_bytes"],
         sndbuf_full_share=statistics.fmean(
             3 * sample["sndbuf_used_bytes"] > 2 * sample["sndbuf_bytes"] for sample in late
         ),
         rwnd_share=last["rwnd_limited_us"] / busy_us,
         sndbuf_share=last["sndbuf_limited_us"] / busy_us,
-        busy_share=min(last["busy_time_us"] / took_us, 1.0),
     )
+
+
+def _read(sock: socket.socket) -> dict[str, int]:
+    return read_tcp_info(sock) | read_send_buffer(sock)

@@ -1,9 +1,8 @@
 """Measure the sizes and windows that the kernel grants, when to set a buffer, and closed windows.
 
 Sources: socket(7), RFC 7323 (only the SYN carries the window scale), RFC 9293, 3.8.6.1 (zero-window
-probing) and 3.8.6.2.2. The latter forbids silly windows. A
-receiver whose buffer was full must not offer room until it can offer a full segment or half of the
-buffer.
+probing) and 3.8.6.2.2. The latter forbids silly windows. A receiver whose buffer was full must not
+offer room until it can offer a full segment or half of the buffer.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from tcplab.checks import whole
 from tcplab.experiments import Between, Result, experiment, provenance
@@ -82,22 +81,15 @@ def _grant(lab: Lab, request: int | None) -> Grant:
         with sending(sender, size):
             read_all(receiver)
         rcvbuf_end = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-    rows = segments_of(capture)
-    syn_ack, largest = _windows(rows)
-    return Grant(
-        requested_bytes=request,
-        sndbuf_bytes=sndbuf,
-        rcvbuf_bytes=rcvbuf,
-        syn_window_bytes=int(syn_ack["window"]),
-        window_scale=int(syn_ack["wscale"]),
-        largest_window_bytes=largest,
-        rcvbuf_end_bytes=rcvbuf_end,
-    )
+    return Grant(request, sndbuf, rcvbuf, *_windows(segments_of(capture)), rcvbuf_end)
 
 
-def _windows(rows: SegmentArray) -> tuple[Any, int]:
+def _windows(rows: SegmentArray) -> tuple[int, int, int]:
+    """Return the window and the scale in the SYN-ACK, and the largest window after it."""
     sent = rows.sent_by("server")
-    return sent[sent.is_syn][0], int(sent[~sent.is_syn]["window"].max())
+    (syn_ack,) = sent[sent.is_syn][:1]
+    largest = sent[~sent.is_syn]["window"].max()
+    return int(syn_ack["window"]), int(syn_ack["wscale"]), int(largest)
 
 
 # ---- before listen(), or after accept() ----------------------------------------------------------
@@ -159,12 +151,12 @@ def _ordered(lab: Lab, before: int | None, after: int | None) -> Ordered:
         seconds = time.perf_counter() - start
         granted = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     rows = segments_of(capture)
-    syn_ack, largest = _windows(rows)
+    _window, scale, largest = _windows(rows)
     return Ordered(
         before=before,
         after=after,
         rcvbuf_bytes=granted,
-        window_scale=int(syn_ack["wscale"]),
+        window_scale=scale,
         largest_window_bytes=largest,
         mbit=total * 8 / seconds / 1e6,
         retransmissions=int(rows["is_retransmission"].sum()),
