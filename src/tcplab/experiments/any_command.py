@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -30,20 +31,10 @@ _FOLDER: Final = "{folder}"
 _TIMEOUT_S: Final = 20.0  # time limit of the client
 _MOST_PARTS: Final = 5  #: a cell lists at most this many parts, such as 7 × 1448
 
-#: A server that uses Python's http.server. {line} is replaced by a line of its handler class.
-HTTP_SERVER: Final = """\
-import os, sys
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
-class Handler(SimpleHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    {line}
-
-    def log_message(self, *words): pass
-
-os.chdir(sys.path[0])
-ThreadingHTTPServer(("", 8000), Handler).serve_forever()
-"""
+TEXTS: Final[Mapping[str, str]] = tomllib.loads(
+    Path(__file__).with_name("real_programs.toml").read_text()
+)
+HTTP_SERVER: Final = TEXTS["HTTP_SERVER"]
 
 #: The files in the folder of the commands, by name: a page, and a server that buffers its answers.
 FILES: Final = {
@@ -139,7 +130,7 @@ class Commands(Result[Explained]):
 
 
 def _needs(client: str, server: str, **_: object) -> list[str]:
-    return [words[0] for words in map(server_words, (client, server)) if words]
+    return [words[0] for words in map(_words, (client, server)) if words]
 
 
 @experiment("any-command", needs=_needs, figure=("ms_per_message", "held_ms"))
@@ -160,26 +151,17 @@ def measure(
         files: texts of further files by name, placed in the folder with page.txt and buffered.py.
             The path of the folder replaces {folder} in the commands and texts
     """
-    words = client_words(client), server_words(server) or None
+    words = _words(client), _words(server) or None
+    if not words[0]:
+        raise ParameterError("no client: give a command such as curl http://server:8000/")
     own = Lab(rtt_ms=rtt_ms) if network is None else nullcontext(network)
     with own as lab:
         run = run_command(lab, client, *words, FILES | dict(files or {}))
         return Commands([run], provenance(lab, client=client, server=server))
 
 
-def client_words(command: str) -> list[str]:
-    """Split the command of a client into words; ParameterError if it is empty or malformed."""
-    words = server_words(command)
-    if not words:
-        raise ParameterError("no client: give a command such as curl http://server:8000/")
-    return words
-
-
-def server_words(command: str) -> list[str]:
-    """Split the command of a server, which may be empty, into words as a shell does.
-
-    An unfinished quotation or escape raises ParameterError.
-    """
+def _words(command: str) -> list[str]:
+    """Split a command as a shell does; ParameterError for an unfinished quotation or escape."""
     try:
         return shlex.split(command)
     except ValueError as error:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from tcplab.capture import CaptureLossWarning
-from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
-from tcplab.experiments.progress import one_by_one
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment
+from tcplab.experiments.progress import case_by_case
 from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
 
@@ -46,8 +46,7 @@ class RateLoss(Variant, heading="requested (packets/s)"):
 @experiment(
     "capture-loss",
     figure=("scapy_share", "scapy_drops", "recorder_drops"),
-    finding="Scapy keeps {scapy_share.high} of the packets at {scapy_share.most} per "
-    "second, and {scapy_share.low} with {scapy_share.least}",
+    finding="Scapy keeps {high} of the packets at {most} per second, and {low} with {least}",
 )
 def measure(
     packets_per_s: Annotated[
@@ -61,8 +60,8 @@ def measure(
             possible
     """
     with Lab() as lab:
-        watched, done = one_by_one("capture-loss", packets_per_s, lambda rate: _watch(lab, rate))
-        return Result(watched, provenance(lab, datagram_bytes=_DATAGRAM_BYTES, **done))
+        size = _DATAGRAM_BYTES
+        return case_by_case(lab, packets_per_s, lambda rate: _watch(lab, rate), datagram_bytes=size)
 
 
 def _watch(lab: Lab, rate: int | None) -> RateLoss:

@@ -16,16 +16,7 @@ from contextlib import nullcontext
 from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-)
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import (
     Exchanged,
     segments_of,
@@ -34,7 +25,7 @@ from tcplab.experiments.exchange import (
 )
 from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.parameters import RttMs
-from tcplab.experiments.quantities import on_off
+from tcplab.experiments.quantities import Variant, column, computed, derived, on_off
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.models import Call, NetworkPath, Reason, message_calls, simulate
@@ -171,8 +162,7 @@ class Message(Played, Variant, heading="method"):
 @experiment(
     "cork",
     figure=("ms_per_message",),
-    finding="Per message, {ms_per_message.most} takes {ms_per_message.ratio} times "
-    "as long as {ms_per_message.least}",
+    finding="Per message, {most} takes {ratio} times as long as {least}",
 )
 def measure(
     writes_bytes: Annotated[Sequence[int], Between(1, 65_536, "bytes")] = PUBLISHED_WRITES_BYTES,

@@ -18,6 +18,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from tcplab.errors import MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import NOT_ON_LOOPBACK, announce, mode, recorded, why_no_programs
-from tcplab.experiments.provenance import disturbance, warning
+from tcplab.experiments.provenance import RUNNING, disturbance, warning
 from tcplab.lab.host import started_commands
 
 P = ParamSpec("P")
@@ -59,6 +60,7 @@ class Experiment:
         return Manual.of(self.measure).summary
 
 
+_SHORT: Final = re.compile(r"\{(most|least|high|low|ratio|same)\}")
 _REGISTRY: Final[dict[str, Experiment]] = {}
 
 
@@ -121,10 +123,14 @@ def experiment(
         needs: programs that it runs, or a function of the call's arguments that returns them. If
             one is missing, or the experiment raises MissingError, the recording is returned
         figure: keys of the quantities to draw, or a function of tcplab.figures and the result
-        finding: template of the figure's title (see tcplab.figures.finding)
+        finding: template of the figure's title (see tcplab.figures.finding). {most} and the like
+            are about the first quantity of the figure
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        template = finding
+        if isinstance(figure, tuple) and figure:
+            template = _SHORT.sub(rf"{{{figure[0]}.\1}}", finding)
         parameters = parameters_of(function)
         takes_network = parameters.pop("network", None) is not None
 
@@ -154,7 +160,7 @@ def experiment(
             return cast(R, result)
 
         loopback = takes_network and on_loopback is not False
-        _REGISTRY[name] = Experiment(name, measure, parameters, loopback, figure, finding)
+        _REGISTRY[name] = Experiment(name, measure, parameters, loopback, figure, template)
         return measure
 
     return decorate
@@ -171,8 +177,12 @@ def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[st
 
 
 def _run(name: str, function: Callable[..., Any], network: Any, args: Any, kwargs: Any) -> Any:
-    with started_commands() as commands, disturbance(network) as disturbed:
-        result = function(*args, **kwargs)
+    token = RUNNING.set(name)
+    try:
+        with started_commands() as commands, disturbance(network) as disturbed:
+            result = function(*args, **kwargs)
+    finally:
+        RUNNING.reset(token)
     added = {"experiment": name, "host_commands": list(commands)}
     result = replace(result, provenance=added | dict(result.provenance) | disturbed)
     return replace(result, provenance={**result.provenance, "disturbed": warning(result)})

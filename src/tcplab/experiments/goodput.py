@@ -38,7 +38,6 @@ class FullLink(
     )
     mb_per_s: float = column("measured (MB/s)", ".2f")
     share = computed(lambda case: case.mb_per_s / case.model_mb_per_s, "measured / model", ".1%")
-    mib_per_s = computed(lambda case: case.mb_per_s * 1e6 / 2**20, "measured (MiB/s)", ".2f")
     wire_packets: int = column("packets", ",d")  #: packets to the server, counted by the link
     verdict = computed(
         lambda case: "keeps up" if case.share >= 0.95 else "is too slow, or busy", "this machine"
@@ -69,7 +68,7 @@ def measure(
             origin.update(provenance(lab, seconds=_SECONDS))
         return link
 
-    links, done = one_by_one("goodput", list(itertools.product(rates_mbit, mtus)), fill)
+    links, done = one_by_one(list(itertools.product(rates_mbit, mtus)), fill)
     return Result(links, origin | done)
 
 

@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, experiment
 from tcplab.experiments.parameters import RttMs
-from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.progress import case_by_case
 from tcplab.experiments.quantities import on_off, plus
 from tcplab.experiments.short_transfer import flights, until_acknowledged_ms
 from tcplab.experiments.sockets import MSS_BYTES, connection, send_and_wait
@@ -66,8 +66,7 @@ def measure(
             return _paused(lab, *case)
 
         cases = [(pause_ms, restart) for restart in restarts for pause_ms in pauses_ms]
-        variants, done = one_by_one("idle-restart", cases, run)
-        return Result(variants, provenance(lab, data_bytes=_DATA_BYTES, **done))
+        return case_by_case(lab, cases, run, data_bytes=_DATA_BYTES)
 
 
 def _paused(lab: Lab, pause_ms: float, restarts: bool) -> Pause:

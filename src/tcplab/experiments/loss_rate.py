@@ -47,7 +47,7 @@ class Lossy(
 @experiment(
     "loss-rate",
     figure=("mbit", "formula_mbit", "times_formula"),
-    finding="The path of {mbit.most} carries {mbit.ratio} times as much as the one of {mbit.least}",
+    finding="The path of {most} carries {ratio} times as much as the one of {least}",
 )
 def measure(
     paths: Sequence[tuple[float, float]] = _PATHS,
@@ -64,7 +64,6 @@ def measure(
         mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for an impossible path
     cases = [(congestion, *path) for congestion in congestions for path in paths]
     variants, origin = in_labs(
-        "loss-rate",
         duration_s,
         cases,
         # The queue is too long to overflow in slow start, so all losses are random.

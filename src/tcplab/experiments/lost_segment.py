@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from tcplab.experiments import Between, Result, Variant, column, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, experiment
 from tcplab.experiments.exchange import Exchanged, both_ends
 from tcplab.experiments.parameters import RateMbit, RttMs
-from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.progress import case_by_case
 from tcplab.experiments.short_transfer import until_acknowledged_ms
 from tcplab.experiments.sockets import MSS_BYTES, connection, send_and_wait
 from tcplab.lab import Lab
@@ -55,8 +55,7 @@ class Loss(Exchanged, Variant):
 @experiment(
     "lost-segment",
     figure=("took_ms", "sent_again", "probes", "timeouts"),
-    finding="A transfer that loses {took_ms.most} takes {took_ms.ratio} times as "
-    "long as one that loses {took_ms.least}",
+    finding="A transfer that loses {most} takes {ratio} times as long as one that loses {least}",
 )
 def measure(
     losses: Annotated[Sequence[Lost], "segments to drop"] = get_args(Lost),
@@ -78,8 +77,7 @@ def measure(
                 lab.link.script("client->server", f"drop data nth={rule}")
             return _lossy(lab, lost, rate_mbit, more_segments)
 
-        variants, done = one_by_one("lost-segment", losses, run)
-        return Result(variants, provenance(lab, segments=SEGMENTS, **done))
+        return case_by_case(lab, losses, run, segments=SEGMENTS)
 
 
 def _lossy(lab: Lab, lost: Lost, rate_mbit: float, more_segments: int) -> Loss:

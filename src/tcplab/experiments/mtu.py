@@ -58,14 +58,9 @@ class LoopbackMtu(Variant, key=("mtu_bytes", "offload")):
         packet_bytes = min(self.mtu_bytes, MAX_MTU)
         return 100 * header_share(self.derived_mss_bytes, packet_bytes, _ON_LOOPBACK)
 
-    segments_per_mb = computed(
-        lambda run: 1e6 * statistics.median(run.data_segments) / run.bytes, "segments/MB", ".0f"
-    )
     mb_per_s: Sequence[float] = spread("MB/s min", "MB/s", "max")
     #: CPU time of both programs
     cpu_s_per_gb: Sequence[float] = column("CPU s/GB", ".2f", show=statistics.median)
-    bytes: int
-    data_segments: Sequence[int]  #: number sent in each run, from TCP_INFO
     #: data in each captured packet of a shorter run, in order, without retransmissions
     captured_bytes: npt.NDArray[np.int32]
 
@@ -102,15 +97,15 @@ def measure(
     """
     cases = [(mtu, offload) for offload in offloads for mtu in mtus]
     with Lab() as lab, LabLoopback(lab) as localhost:
-        results, done = in_rounds(
-            "mtu", runs, cases, lambda case: _loopback_run(localhost, *case, _BULK_WRITES)
-        )
+        results, done = in_rounds(runs, cases, lambda case: _loopback_run(localhost, *case))
         variants = [_variant(localhost, *case, results[case]) for case in cases]
         sizes = {"write_bytes": _WRITE_BYTES, "bytes_per_run": _WRITE_BYTES * _BULK_WRITES}
         return Mtu(variants, provenance(lab, **sizes, **done))
 
 
-def _loopback_run(localhost: Network, mtu_bytes: int, offload: bool, writes: int) -> TcpBulkResult:
+def _loopback_run(
+    localhost: Network, mtu_bytes: int, offload: bool, writes: int = _BULK_WRITES
+) -> TcpBulkResult:
     set_mtu(localhost.client, mtu_bytes)
     set_offloads(localhost.client, tso=offload, gso=offload, gro=offload)
     return tcp_bulk(
@@ -137,11 +132,6 @@ def _variant(
         cpu_s_per_gb=[
             (result.source.usage.cpu_s + result.sink.usage.cpu_s) * 1e9 / result.source.bytes
             for result in results
-        ],
-        bytes=results[0].source.bytes,
-        data_segments=[
-            int(info["data_segs_out"] - info["total_retrans"])
-            for info in (result.source.tcp_info for result in results)
         ],
         captured_bytes=np.asarray(data["payload_bytes"], dtype=np.int32),
     )

@@ -69,7 +69,6 @@ def measure(
     """
     keys = [(option, rtt_ms) for option in options for rtt_ms in rtts_ms]
     variants, origin = in_labs(
-        "notsent-lowat",
         duration_s,
         keys,
         lambda key: {"rtt_ms": key[1], "rate_mbit": 10.0, "aqm": "codel"},

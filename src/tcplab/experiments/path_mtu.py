@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
 from tcplab.capture import Capture
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.progress import one_by_one
-from tcplab.experiments.quantities import Variant, column, computed, derived
+from tcplab.experiments.quantities import Variant, column, computed, derived, on_off
 from tcplab.lab import Lab
 from tcplab.models import announced_mss_bytes
 from tcplab.programs import RunOptions, tcp_bulk
@@ -82,35 +82,31 @@ class PathMtu(Result[PathMtuVariant]):
 Name = Literal["ICMP arrives", "black hole", "TCP_MAXSEG", "always probe", "probe after timeouts"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    icmp: bool = False
+class _Plan(NamedTuple):
+    patience_s: float
     probing: int = 0
-    maxseg_bytes: int | None = None
     fix: str = ""
-    patience_s: float = _PATIENCE_S
 
 
 def _plans(announced: int, most: int) -> Mapping[Name, _Plan]:
-    sysctl = "sysctl net.ipv4.tcp_mtu_probing"
+    sysctl, patience_s = "sysctl net.ipv4.tcp_mtu_probing", _PATIENCE_S
     return {
-        "ICMP arrives": _Plan(icmp=True),
-        "black hole": _Plan(patience_s=_HOLE_PATIENCE_S),
+        "ICMP arrives": _Plan(patience_s),
+        "black hole": _Plan(_HOLE_PATIENCE_S),
         "TCP_MAXSEG": _Plan(
-            maxseg_bytes=announced,
+            patience_s if announced <= most else _HOLE_PATIENCE_S,
             fix=f"setsockopt TCP_MAXSEG {announced}",
-            patience_s=_PATIENCE_S if announced <= most else _HOLE_PATIENCE_S,
         ),
-        "always probe": _Plan(probing=2, fix=f"{sysctl}=2"),
-        "probe after timeouts": _Plan(probing=1, fix=f"{sysctl}=1", patience_s=_PROBING_PATIENCE_S),
+        "always probe": _Plan(patience_s, 2, f"{sysctl}=2"),
+        "probe after timeouts": _Plan(_PROBING_PATIENCE_S, 1, f"{sysctl}=1"),
     }
 
 
 @experiment(
     "path-mtu",
     figure=("dropped", "ms", "icmp"),
-    finding="In the case '{dropped.most}', {dropped.high} packets are too long and dropped,"
-    " in the case '{dropped.least}' {dropped.low}",
+    finding="In the case '{most}', {high} packets are too long and dropped,"
+    " in the case '{least}' {low}",
 )
 def measure(
     path_mtu: Annotated[int, Between(576, 1499, "bytes")] = 1200,
@@ -125,23 +121,24 @@ def measure(
         maxseg_bytes: MSS that the variant TCP_MAXSEG announces; the largest possible if unset
     """
     most = announced_mss_bytes(path_mtu)
-    plans = _plans(most if maxseg_bytes is None else maxseg_bytes, most)
+    announced = maxseg_bytes or most
+    plans = _plans(announced, most)
     origin: dict[str, Any] = {}
 
     def run(name: Name) -> PathMtuVariant:
         # Each variant has its own laboratory, because the kernel remembers the MTU of a path.
         with Lab(sysctls={"net.ipv4.tcp_mtu_probing": str(plans[name].probing)}) as lab:
-            result = _run(lab, name, plans[name], path_mtu)
+            result = _run(lab, name, plans[name], path_mtu, announced)
             drops = (origin.get("capture_drops") or 0) + (lab.capture_drops or 0)
             origin.update(provenance(lab, path_mtu_bytes=path_mtu, capture_drops=drops))
         return result
 
-    measured, done = one_by_one("path-mtu", variants, run)
+    measured, done = one_by_one(variants, run)
     return PathMtu(measured, origin | done, path_mtu)
 
 
-def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
-    lab.link.update("client->server", mtu=path_mtu, icmp="on" if plan.icmp else "off")
+def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int, announced: int) -> PathMtuVariant:
+    lab.link.update("client->server", mtu=path_mtu, icmp=on_off(name == "ICMP arrives"))
     complaint = ""
     with lab.client.capture() as capture:
         try:
@@ -149,7 +146,7 @@ def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int) -> PathMtuVariant:
                 lab,
                 write_bytes=_PATH_WRITE_BYTES,
                 count=_PATH_WRITES,
-                mss_bytes=plan.maxseg_bytes,
+                mss_bytes=announced if name == "TCP_MAXSEG" else None,
                 run=RunOptions(deadline_s=plan.patience_s),
             )
         except LabError as error:
@@ -183,18 +180,18 @@ def _sent_segments(segments: SegmentArray, path_mtu: int) -> tuple[int, list[Sen
     data = segments.data("client")
     if not len(data):
         raise LabError("the capture has no data, because the connection was not made; run it again")
-    ethernet_header = 14
-    start_ns = data.first_time_ns
-    sent = [
-        SentSegment(
-            ms=(int(row["time_ns"]) - start_ns) / 1e6,
-            bytes=int(row["payload_bytes"]),
-            packet_bytes=int(row["wire_bytes"]) - ethernet_header,
-            fits=int(row["wire_bytes"]) - ethernet_header <= path_mtu,
-            again=bool(row["is_retransmission"]),
+    start_ns, sent = data.first_time_ns, []
+    for row in data:
+        packet_bytes = int(row["wire_bytes"]) - 14  # without the Ethernet header
+        sent.append(
+            SentSegment(
+                ms=(int(row["time_ns"]) - start_ns) / 1e6,
+                bytes=int(row["payload_bytes"]),
+                packet_bytes=packet_bytes,
+                fits=packet_bytes <= path_mtu,
+                again=bool(row["is_retransmission"]),
+            )
         )
-        for row in data
-    ]
     return start_ns, sent
 
 

@@ -17,21 +17,13 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
 from tcplab import checks, machine
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-)
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.mode import mode
 from tcplab.experiments.parameters import Runs
 from tcplab.experiments.progress import in_rounds
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.lab import Lab, Network
 from tcplab.models import chain_cost
 from tcplab.models.copies import ChainCost
@@ -263,7 +255,7 @@ def _pipeline(variant: str | Pipeline) -> Pipeline:
     "pipes",
     on_loopback=lambda variants, **_: not all(_pipeline(variant).wire for variant in variants),
     figure=("mb_per_s", "copies"),
-    finding="{mb_per_s.most} is {mb_per_s.ratio} times as fast as {mb_per_s.least}",
+    finding="{most} is {ratio} times as fast as {least}",
 )
 def measure(
     variants: Sequence[str | Pipeline] = tuple(PIPELINES),
@@ -292,7 +284,6 @@ def measure(
             file = stack.enter_context(file_of(size_mb * 1_000_000))
         missing = {pipeline: _missing(pipeline, nc, networks, file) for pipeline in sizes_mb}
         results, done = in_rounds(
-            "pipes",
             runs,
             [pipeline for pipeline in sizes_mb if not missing[pipeline]],
             lambda pipeline: _run(networks[pipeline.wire], nc, pipeline, sizes_mb[pipeline], file),

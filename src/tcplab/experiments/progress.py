@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from itertools import repeat
@@ -11,8 +11,9 @@ from typing import Any, ClassVar, TypeVar
 
 from tqdm import tqdm
 
-from tcplab.experiments.provenance import provenance
-from tcplab.lab import Lab
+from tcplab.experiments.provenance import RUNNING, provenance
+from tcplab.experiments.result import Result, V
+from tcplab.lab import Lab, Network
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -30,11 +31,9 @@ class Rounds:
 
     watch: ClassVar[Callable[[int, int], None] | None] = None
 
-    def __init__(self, total: int, name: str) -> None:
-        if total < 1:
-            raise ValueError(f"{name}: {total} runs measure nothing; give at least 1")
+    def __init__(self, total: int, unit: str = "") -> None:
         self.total = total
-        self.name = name
+        self.name = name = f"{RUNNING.get()}{unit}"
         self.done = 0
         self.interrupted = False
         # With disable=None, only a terminal shows the bar.
@@ -80,7 +79,7 @@ def _in_notebook() -> bool:
 
 
 def in_rounds(
-    name: str, runs: int, variants: Sequence[K], measure: Callable[[K], R]
+    runs: int, variants: Sequence[K], measure: Callable[[K], R]
 ) -> tuple[dict[K, list[R]], dict[str, Any]]:
     """Measure every variant once per round, so that a disturbance affects all variants equally.
 
@@ -88,26 +87,31 @@ def in_rounds(
     "runs" and "interrupted" (by Ctrl-C).
     """
     finished: list[list[R]] = []
-    with Rounds(runs, name) as rounds:
+    with Rounds(runs) as rounds:
         for _round in rounds:
             finished.append([measure(variant) for variant in variants])
     results = {variant: [done[n] for done in finished] for n, variant in enumerate(variants)}
     return results, {"runs": rounds.done, "interrupted": rounds.interrupted}
 
 
-def one_by_one(
-    name: str, variants: Sequence[K], measure: Callable[[K], R]
-) -> tuple[list[R], dict[str, Any]]:
+def one_by_one(variants: Sequence[K], measure: Callable[[K], R]) -> tuple[list[R], dict[str, Any]]:
     """Measure every variant once, or fewer on Ctrl-C. Return the results and their provenance."""
     results: list[R] = []
-    with Rounds(len(variants), name) as rounds:
+    with Rounds(len(variants)) as rounds:
         for number in rounds:
             results.append(measure(variants[number]))
     return results, {"runs": rounds.done, "interrupted": rounds.interrupted}
 
 
+def case_by_case(
+    network: Network, cases: Iterable[K], measure: Callable[[K], V], **details: Any
+) -> Result[V]:
+    """Measure every case once on this network, or fewer on Ctrl-C; `details` are provenance."""
+    variants, done = one_by_one(list(cases), measure)
+    return Result(variants, provenance(network, **details, **done))
+
+
 def in_labs(
-    name: str,
     seconds: float,
     cases: Sequence[K],
     parameters: Callable[[K], Mapping[str, Any]],
@@ -122,7 +126,7 @@ def in_labs(
         labs = [stack.enter_context(Lab(**parameters(case))) for case in cases]
         threads = stack.enter_context(ThreadPoolExecutor(len(cases)))
         running: list[Future[R]] = list(map(threads.submit, repeat(measure), labs, cases))
-        with Rounds(int(seconds) + 1, f"{name}, seconds") as rounds:
+        with Rounds(int(seconds) + 1, ", seconds") as rounds:
             for _second in rounds:
                 wait(running, timeout=1)
         results = [future.result() for future in running]

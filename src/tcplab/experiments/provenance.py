@@ -8,12 +8,16 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from tcplab.lab import Lab, Link, Network
 from tcplab.tables import Column
+
+#: The name of the experiment that is being measured.
+RUNNING: Final = ContextVar("RUNNING", default="measurement")
 
 #: With two busy loops on two CPUs, programs waited for a CPU in at least 65 % of the time in each
 #: of 51 experiments. Of eight that ran undisturbed, all had at most 15 %, and in seven of them no

@@ -8,11 +8,10 @@ The fixes are one connection, TCP_NODELAY, or several requests at a time.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal, get_args
 
-from tcplab.experiments import Between, Result, column, computed, derived, experiment, provenance
+from tcplab.experiments import Between, Result, column, computed, derived, experiment
 from tcplab.experiments.exchange import (
     ExchangeVariant,
     KeepSegments,
@@ -21,7 +20,7 @@ from tcplab.experiments.exchange import (
     exchange_on_loopback,
     record_exchange,
 )
-from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.progress import case_by_case
 from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs.messages import QuotesResult
@@ -52,9 +51,6 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
         "published",
         "g",
     )
-    median_exchange_ms = computed(
-        lambda case: statistics.median(case.exchange_ms()), "exchange (ms)", ".3f"
-    )
     longest_exchange_ms = computed(
         lambda case: max(case.exchange_ms()), "longest exchange (ms)", ".1f"
     )
@@ -72,13 +68,6 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
     def stalled_share(self) -> float:
         times = self.exchange_ms()[2:]
         return sum(time_ms > _STALL_MS for time_ms in times) / len(times) if times else 0.0
-
-    @derived("segments/quote", ".2f")
-    def segments_per_quote(self) -> float | None:
-        """Segments per quote, both ways on all connections, counted from the first data segment."""
-        if (rows := self.exchange.segments) is None:
-            return None
-        return (len(rows) - int(rows.carries_data.argmax())) / self.result.quotes
 
     @derived("pure ACKs/quote", ".2f")
     def pure_acks_per_quote(self) -> float | None:
@@ -108,8 +97,7 @@ def model_per_s(mode: QuoteMode, server: Server, batch: int = 1) -> float | None
     "quotes",
     on_loopback=exchange_on_loopback,
     figure=("quotes_per_s", "stalled_share"),
-    finding="In the same time, {quotes_per_s.most} exchanges {quotes_per_s.ratio} "
-    "times as many quotes as {quotes_per_s.least}",
+    finding="In the same time, {most} exchanges {ratio} times as many quotes as {least}",
 )
 def measure(
     count: Annotated[int, Between(2, 10_000), "quotes per variant"] = 100,
@@ -128,12 +116,12 @@ def measure(
     """
     with exchange_network(network, rtt_ms, segments=segments) as network:
         cases = [(mode, server) for server in servers for mode in variants]
-        measured, done = one_by_one(
-            "quotes", cases, lambda case: _measure_one(network, *case, count, batch)
-        )
-        cpu = measured[0].result.options.cpu
-        return Result(
-            measured, provenance(network, count=count, batch=batch, pinned_to_cpu=cpu, **done)
+        return case_by_case(
+            network,
+            cases,
+            lambda case: _measure_one(network, *case, count, batch),
+            count=count,
+            batch=batch,
         )
 
 

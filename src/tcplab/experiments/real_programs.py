@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,18 +13,24 @@ from typing import Annotated, Final, Literal, NamedTuple, get_args
 from tcplab import machine
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, computed, derived, experiment, provenance
-from tcplab.experiments.any_command import FILES, HTTP_SERVER, Commands, Explained, run_command
+from tcplab.experiments.any_command import (
+    FILES,
+    HTTP_SERVER,
+    TEXTS,
+    Commands,
+    Explained,
+    run_command,
+)
 from tcplab.experiments.parameters import RttMs
-from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.progress import case_by_case, one_by_one
 from tcplab.explain.joining import Conversation
 from tcplab.lab import Lab
 from tcplab.lab.scratch import temporary_folder
 from tcplab.tables import Column
 from tcplab.timeline import Timeline
 
-_TEXTS: Final[Mapping[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
-GO_SERVER: Final = _TEXTS["GO_SERVER"]
-HTTP_CLIENT: Final = _TEXTS["HTTP_CLIENT"]
+GO_SERVER: Final = TEXTS["GO_SERVER"]
+HTTP_CLIENT: Final = TEXTS["HTTP_CLIENT"]
 
 
 class Programs(NamedTuple):
@@ -36,34 +41,20 @@ class Programs(NamedTuple):
     files: Mapping[str, str]
 
 
-def _compared(
-    name: str, pairs: Mapping[str, Programs], rtt_ms: float, **details: float | str
-) -> Commands:
+def _compared(pairs: Mapping[str, Programs], rtt_ms: float, **details: float | str) -> Commands:
     with Lab(rtt_ms=rtt_ms) as lab:
-        cases, done = one_by_one(
-            name, list(pairs), lambda case: run_command(lab, case, *pairs[case])
-        )
+        cases, done = one_by_one(list(pairs), lambda case: run_command(lab, case, *pairs[case]))
         return Commands(cases, provenance(lab, **done, **details))
 
 
 # ---- Python's http.server and http.client --------------------------------------------------------
 
-_AS_IT_COMES: Final = "as it comes"
 _PAGES: Final = 12  # requests on one connection
-
-
 #: The finding of each experiment that compares the time per answer.
-_SLOWEST: Final = (
-    "Per answer, '{ms_per_message.most}' takes {ms_per_message.ratio} times "
-    "as long as '{ms_per_message.least}'"
-)
+_SLOWEST: Final = "Per answer, '{most}' takes {ratio} times as long as '{least}'"
 
 
-@experiment(
-    "http-server",
-    figure=("ms_per_message",),
-    finding=_SLOWEST,
-)
+@experiment("http-server", figure=("ms_per_message",), finding=_SLOWEST)
 def measure_http_server(
     lines: Sequence[str] = ("", "wbufsize = -1", "disable_nagle_algorithm = True"),
 ) -> Commands:
@@ -73,7 +64,7 @@ def measure_http_server(
         lines: lines of Python, each added to the handler's class; empty for none
     """
     pairs = {
-        line or _AS_IT_COMES: Programs(
+        line or "as it comes": Programs(
             ["python3", "{folder}/client.py", str(_PAGES)],
             ["python3", "{folder}/server.py"],
             {
@@ -84,7 +75,7 @@ def measure_http_server(
         )
         for line in lines
     }
-    return _compared("http-server", pairs, 0.0, requests=_PAGES)
+    return _compared(pairs, 0.0, requests=_PAGES)
 
 
 # ---- nginx ---------------------------------------------------------------------------------------
@@ -101,14 +92,11 @@ def nginx_conf(directives: str) -> str:
     on = directives.split("+")
     lines = (f"{name} {'on' if short in on else 'off'};" for short, name in _ORDER.items())
     user = "user root;\n" if os.getuid() == 0 else ""  # nginx must be able to read the folder
-    return user + _TEXTS["NGINX_CONF"].replace("{directives}", " ".join(lines))
+    return user + TEXTS["NGINX_CONF"].replace("{directives}", " ".join(lines))
 
 
 @experiment(
-    "nginx-directives",
-    needs=("nginx", "curl"),
-    figure=("ms_per_message",),
-    finding=_SLOWEST,
+    "nginx-directives", needs=("nginx", "curl"), figure=("ms_per_message",), finding=_SLOWEST
 )
 def measure_nginx(
     directives: Annotated[Sequence[Directives], "combinations to compare"] = get_args(Directives),
@@ -128,7 +116,7 @@ def measure_nginx(
         )
         for names in directives
     }
-    return _compared("nginx-directives", pairs, rtt_ms, requests=_REQUESTS, file_bytes=file_bytes)
+    return _compared(pairs, rtt_ms, requests=_REQUESTS, file_bytes=file_bytes)
 
 
 # ---- redis ---------------------------------------------------------------------------------------
@@ -207,8 +195,7 @@ def measure_redis(
             run = run_command(lab, f"-P {pipeline}", words, server, {})
             return Pipelined(run.case, run.evidence, pipeline, commands)
 
-        runs, done = one_by_one("redis-pipelining", pipelines, measure)
-        return Result(runs, provenance(lab, **done, commands=commands))
+        return case_by_case(lab, pipelines, measure, commands=commands)
 
 
 # ---- mosquitto -----------------------------------------------------------------------------------
@@ -265,22 +252,21 @@ def measure_mosquitto(
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 40.0,
 ) -> Result[Delivered]:
     """Forward a sensor's readings through an MQTT broker with set_tcp_nodelay off and on."""
-    script = _TEXTS["SENSOR"].replace("{count}", str(readings))
+    script = TEXTS["SENSOR"].replace("{count}", str(readings))
     script = script.replace("{pause_s}", f"{pause_ms / 1000:g}")
     user = "user root\n" if os.getuid() == 0 else ""
     with Lab(rtt_ms=rtt_ms) as lab:
 
         def measure(nodelay: bool) -> Delivered:
             value = str(nodelay).lower()
-            conf = user + _TEXTS["MOSQUITTO_CONF"].replace("{value}", value)
+            conf = user + TEXTS["MOSQUITTO_CONF"].replace("{value}", value)
             files = {"mosquitto.conf": conf, "sensor.sh": script}
             broker = ["mosquitto", "-c", "{folder}/mosquitto.conf"]
             case = f"set_tcp_nodelay {value}"
             run = run_command(lab, case, ["sh", "{folder}/sensor.sh"], broker, files)
             return Delivered(run.case, run.evidence, nodelay, readings)
 
-        runs, done = one_by_one("mqtt-broker", [False, True], measure)
-        return Result(runs, provenance(lab, **done, readings=readings, pause_ms=pause_ms))
+        return case_by_case(lab, [False, True], measure, readings=readings, pause_ms=pause_ms)
 
 
 # ---- Go ------------------------------------------------------------------------------------------
@@ -288,12 +274,7 @@ def measure_mosquitto(
 _GO_CASES: Final = {"as it comes": "plain", "SetNoDelay(false)": "delay", "bufio.Writer": "bufio"}
 
 
-@experiment(
-    "go-server",
-    needs=("go", "curl"),
-    figure=("ms_per_message",),
-    finding=_SLOWEST,
-)
+@experiment("go-server", needs=("go", "curl"), figure=("ms_per_message",), finding=_SLOWEST)
 def measure_go(
     requests: Annotated[int, Between(2, 200), "requests of curl on one connection"] = 6,
     rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 0.0,
@@ -306,7 +287,7 @@ def measure_go(
             case: Programs(["curl", "-s", *asked], [str(server), word], {})
             for case, word in _GO_CASES.items()
         }
-        return _compared("go-server", pairs, rtt_ms, requests=requests)
+        return _compared(pairs, rtt_ms, requests=requests)
 
 
 def _built(folder: Path) -> Path:

@@ -117,20 +117,21 @@ def _damaged(path: Path, why: object) -> ValueError:
 
 
 def _nearest(asked: Mapping[str, Any], members: Iterable[bytes]) -> str:
-    """Describe the recording with the fewest other arguments, and among these the closest ones."""
-    others = [decode(json.loads(member)["arguments"]) for member in members]
+    """Describe the recording with the fewest other arguments."""
+    asked = _canonical(asked)
+    others = [_canonical(decode(json.loads(member)["arguments"])) for member in members]
 
     def changed(other: Mapping[str, Any]) -> dict[str, Any]:
-        pairs = {name: (asked[name], other.get(name)) for name in asked}
-        return {name: b for name, (a, b) in pairs.items() if _canonical(a) != _canonical(b)}
-
-    def distance(other: Mapping[str, Any]) -> tuple[int, float]:
-        pairs = [(asked[name], value) for name, value in changed(other).items()]
-        return len(pairs), sum(abs(a - b) for a, b in pairs if isinstance(a, int | float) and b)
+        return {name: other.get(name) for name, value in asked.items() if other.get(name) != value}
 
     if not others:
         return ""
-    given = changed(min(others, key=distance))
+
+    def distance(given: Mapping[str, Any]) -> tuple[int, float]:
+        pairs = [(asked[name], b) for name, b in given.items() if isinstance(b, int | float)]
+        return len(given), sum(abs(a - b) for a, b in pairs if isinstance(a, int | float))
+
+    given = min(map(changed, others), key=distance)
     return f" with {_words({name: asked[name] for name in given})}; the nearest has {_words(given)}"
 
 

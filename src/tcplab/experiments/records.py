@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, get_args
 
-from tcplab.experiments import Between, Result, column, computed, derived, experiment, provenance
+from tcplab.experiments import Between, Result, column, computed, derived, experiment
 from tcplab.experiments.exchange import (
     ExchangeVariant,
     KeepSegments,
@@ -19,7 +19,7 @@ from tcplab.experiments.exchange import (
     exchange_on_loopback,
     record_exchange,
 )
-from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.progress import case_by_case
 from tcplab.lab import Network
 from tcplab.models import Peer, message_cost
 from tcplab.programs.messages import RecordsResult
@@ -80,8 +80,7 @@ def model_per_s(mode: RecordMode, receiver: Receiver) -> float | None:
     "records",
     on_loopback=exchange_on_loopback,
     figure=("records_per_s",),
-    finding="In the same time, {records_per_s.most} delivers {records_per_s.ratio} "
-    "times as many records as {records_per_s.least}",
+    finding="In the same time, {most} delivers {ratio} times as many records as {least}",
 )
 def measure(
     count: Annotated[int, Between(1, 10_000_000), "records of the buffered modes"] = 10_000,
@@ -107,10 +106,8 @@ def measure(
             records = unbuffered_count if case[0].startswith("unbuffered") else count
             return _measure_one(network, *case, records, batch)
 
-        measured, done = one_by_one("records", cases, run)
         counts = {"count": count, "unbuffered_count": unbuffered_count, "batch": batch}
-        cpu = measured[0].result.options.cpu
-        return Result(measured, provenance(network, **counts, pinned_to_cpu=cpu, **done))
+        return case_by_case(network, cases, run, **counts)
 
 
 def _measure_one(

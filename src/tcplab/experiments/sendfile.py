@@ -16,22 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    computed,
-    derived,
-    experiment,
-    provenance,
-)
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import payload_sizes, segments_of
 from tcplab.experiments.files import file_of
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.parameters import Runs, SizeMb
 from tcplab.experiments.progress import in_rounds
-from tcplab.experiments.quantities import Derived
+from tcplab.experiments.quantities import Derived, Variant, column, computed, derived
 from tcplab.lab import Lab, Network
 from tcplab.programs import HeaderOptions, ReceiverOptions, send_file
 from tcplab.programs.file import SendMethod
@@ -176,7 +167,7 @@ class SendFiles(Result[SentFile]):
 
 
 def _send_all(
-    name: str, plans: Sequence[Plan], runs: int, network: Network, *, beside: Sequence[Network] = ()
+    plans: Sequence[Plan], runs: int, network: Network, *, beside: Sequence[Network] = ()
 ) -> SendFiles:
     """Send the file of every plan `runs` times, spread over `network` and those in `beside`."""
     with ExitStack() as stack:
@@ -192,7 +183,7 @@ def _send_all(
 
         batches = [tuple(plans[n : n + len(places)]) for n in range(0, len(plans), len(places))]
         results, done = in_rounds(
-            name, runs, batches, lambda batch: list(threads.map(run, batch, places))
+            runs, batches, lambda batch: list(threads.map(run, batch, places))
         )
     transfers = [
         SentFile(plan, costs)
@@ -243,7 +234,7 @@ def measure(
     further = [*_read_plans(dict.fromkeys((*block_bytes, 131_072))), *_OTHERS]
     plans += _of_size(further, max(sizes_mb))
     with open_loopback() as network:
-        return _send_all("sendfile", plans, runs, network)
+        return _send_all(plans, runs, network)
 
 
 @experiment(
@@ -264,7 +255,7 @@ def measure_clients(
         special = f"{count} client{'s' * (count > 1)}"
         plans += _of_size(_PUBLISHED[:2], size_mb, connections=count, special=special)
     with open_loopback() as network:
-        return _send_all("sendfile-clients", plans, runs, network)
+        return _send_all(plans, runs, network)
 
 
 # ---- 100 Mbit/s, as published --------------------------------------------------------------------
@@ -302,7 +293,7 @@ def measure_wire(
             stack.enter_context(Lab(rate_mbit=_RATE_MBIT, queue_packets=_QUEUE_PACKETS))
             for _ in range(_SIDE_BY_SIDE)
         )
-        return _send_all("sendfile-wire", plans, runs, first, beside=others)
+        return _send_all(plans, runs, first, beside=others)
 
 
 # ---- a header before the file --------------------------------------------------------------------
@@ -331,9 +322,7 @@ class WithHeader(Variant, heading="method"):
 def measure_header(runs: Runs = 3) -> Result[WithHeader]:
     """Send a 100-byte header before a file, with TCP_CORK, MSG_MORE and TCP_NODELAY."""
     with Lab(rtt_ms=20) as lab, file_of(10_000) as path:
-        results, done = in_rounds(
-            "sendfile-header", runs, list(_OPTIONS), lambda option: _sent(lab, path, option)
-        )
+        results, done = in_rounds(runs, list(_OPTIONS), lambda option: _sent(lab, path, option))
         variants = [
             WithHeader(option, statistics.median(ms for ms, _sizes in sent), sent[-1][1])
             for option, sent in results.items()

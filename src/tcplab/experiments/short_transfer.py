@@ -11,7 +11,7 @@ import numpy as np
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import Exchanged, both_ends
 from tcplab.experiments.parameters import RateMbit, RttMs
-from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.progress import case_by_case
 from tcplab.experiments.quantities import Variant, column, computed, derived, plus
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import PINNED_SYSCTLS, Lab
@@ -60,11 +60,8 @@ def measure(
     """Send so little data that the path never fills, and count the segments per flight."""
     with nullcontext(network) if network else Lab(**path(rtt_ms, rate_mbit)) as lab:
         exchange = one_write(lab, data_bytes, rate_mbit)
-        return ShortTransfer(
-            flights(exchange.captured, rtt_ms, rate_mbit),
-            provenance(lab, data_bytes=data_bytes),
-            exchange,
-        )
+        parts = flights(exchange.captured, rtt_ms, rate_mbit)
+        return ShortTransfer(parts, provenance(lab, data_bytes=data_bytes), exchange)
 
 
 def path(rtt_ms: float, rate_mbit: float) -> dict[str, Any]:
@@ -182,8 +179,7 @@ def measure_windows(
                 until_acknowledged_ms(segments),
             )
 
-        rows, done = one_by_one("receive-windows", cases, run)
-        return Result(rows, provenance(lab, data_bytes=data_bytes, **done))
+        return case_by_case(lab, cases, run, data_bytes=data_bytes)
 
 
 # ---- transfers of several sizes ------------------------------------------------------------------
@@ -225,21 +221,14 @@ def measure_sizes(
         sizes: bytes of each transfer, sent in one write
     """
     with Lab(**path(rtt_ms, rate_mbit)) as lab:
-        transfers, done = one_by_one(
-            "transfer-sizes", sizes, lambda size: _sized(lab, size, rtt_ms, rate_mbit)
-        )
-        return Result(transfers, provenance(lab, **done))
 
+        def run(size: int) -> Sized:
+            segments = one_write(lab, size, rate_mbit).captured
+            took_ms = until_acknowledged_ms(segments)
+            round_trips = len(flights(segments, rtt_ms, rate_mbit))
+            return Sized(size, round_trips, took_ms, 8e-3 * size / took_ms)
 
-def _sized(lab: Lab, data_bytes: int, rtt_ms: float, rate_mbit: float) -> Sized:
-    segments = one_write(lab, data_bytes, rate_mbit).captured
-    took_ms = until_acknowledged_ms(segments)
-    return Sized(
-        data_bytes=data_bytes,
-        round_trips=len(flights(segments, rtt_ms, rate_mbit)),
-        took_ms=took_ms,
-        mbit=data_bytes * 8 / 1e3 / took_ms,
-    )
+        return case_by_case(lab, sizes, run)
 
 
 def until_acknowledged_ms(segments: SegmentArray, data_bytes: int | None = None) -> float:

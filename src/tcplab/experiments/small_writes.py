@@ -51,7 +51,6 @@ class SmallWritesVariant(ExchangeVariant[SmallWritesResult], key="mode", heading
     published_ms_per_message = computed(
         lambda case: PUBLISHED_MS_PER_MESSAGE.get(case.mode), "published mean", ".3f"
     )
-    bytes_per_ms = computed(lambda case: case.result.bytes_per_ms, "bytes/ms", ".2f")
 
     @derived("segments/message", "g")
     def data_segments_per_message(self) -> float | None:
@@ -98,8 +97,7 @@ class SmallWrites(Result[SmallWritesVariant]):
     "small-writes",
     on_loopback=exchange_on_loopback,
     figure=("ms_per_message", "data_segments_per_message"),
-    finding="Per message, {ms_per_message.most} takes {ms_per_message.ratio} times "
-    "as long as {ms_per_message.least}",
+    finding="Per message, {most} takes {ratio} times as long as {least}",
 )
 def measure(
     messages: Annotated[int, Between(1, 100_000), "messages per variant"] = 20,

@@ -294,8 +294,7 @@ _COUNTS: Final = {"router": 200}  # number of blocks, if not the published one
 @experiment(
     "tcp-vs-udp",
     figure=("mb_per_s",),
-    finding="The sender of {mb_per_s.most} is {mb_per_s.ratio} times as fast as that "
-    "of {mb_per_s.least}",
+    finding="The sender of {most} is {ratio} times as fast as that of {least}",
 )
 def measure(
     runs: Annotated[
@@ -340,7 +339,7 @@ def measure(
             slow = [key for key in next(turn) if key[0] == "sparc"]
             return results | dict(zip(slow, threads.map(run, slow), strict=True))
 
-        results, done = in_rounds("tcp-vs-udp", runs, ("round",), measure_round)
+        results, done = in_rounds(runs, ("round",), measure_round)
         rows = [
             TableRow(*key, counts[key], [runs[key] for runs in results["round"] if key in runs])
             for key in keys

@@ -7,22 +7,14 @@ joining of small blocks into segments. Here UDP may join small blocks as well.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Final
 
-from tcplab.experiments import (
-    Between,
-    Result,
-    Variant,
-    column,
-    computed,
-    experiment,
-    provenance,
-    spread,
-)
+from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.lab_loopback import open_loopback
 from tcplab.experiments.progress import in_rounds
+from tcplab.experiments.quantities import Variant, column, computed, spread
 from tcplab.lab import Network
 from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 from tcplab.programs.bulk import TcpSource
@@ -58,12 +50,30 @@ class Batching(Result[BatchingVariant]):
         return statistics.median(self[name].mb_per_s) / statistics.median(self["udp"].mb_per_s)
 
 
+_udp: Final = partial(udp_bulk, count=_COUNT, rcvbuf_bytes=_LARGE_BUFFER_BYTES)
+_tcp: Final = partial(tcp_bulk, sndbuf_bytes=None, rcvbuf_bytes=None)
+
+#: The description and the call of each method.
+_METHODS: Final[Mapping[str, tuple[str, Callable[[Network], TcpBulkResult | UdpBulkResult]]]] = {
+    "udp": (f"UDP, {_DATAGRAM_BYTES} bytes per call", _udp),
+    "udp-gso": ("UDP, batched by the sender (UDP_SEGMENT)", partial(_udp, gso=True)),
+    "udp-gso-gro": ("UDP, batched by both (and UDP_GRO)", partial(_udp, gso=True, gro=True)),
+    "tcp": (
+        f"TCP, {_DATAGRAM_BYTES} bytes per call",
+        partial(_tcp, write_bytes=_DATAGRAM_BYTES, count=_COUNT),
+    ),
+    "tcp-large": (
+        f"TCP, {_BATCH * _DATAGRAM_BYTES} bytes per call",
+        partial(_tcp, write_bytes=_BATCH * _DATAGRAM_BYTES, count=_COUNT // _BATCH),
+    ),
+}
+
+
 @experiment(
     "udp-batching",
     on_loopback=True,
     figure=("mb_per_s", "cpu_s_per_gb"),
-    finding="In the same time, {mb_per_s.most} sends {mb_per_s.ratio} times as much "
-    "as {mb_per_s.least}",
+    finding="In the same time, {most} sends {ratio} times as much as {least}",
 )
 def measure(runs: Annotated[int, Between(1, 10_000), "rounds of all methods"] = 5) -> Batching:
     """Send by TCP and UDP on one machine, with few and with many bytes per system call.
@@ -73,49 +83,12 @@ def measure(runs: Annotated[int, Between(1, 10_000), "rounds of all methods"] = 
     default.
     """
     with open_loopback() as network:
-        work: dict[str, Callable[[Network], TcpBulkResult | UdpBulkResult]] = {
-            "udp": _udp,
-            "udp-gso": partial(_udp, gso=True),
-            "udp-gso-gro": partial(_udp, gso=True, gro=True),
-            "tcp": _tcp,
-            "tcp-large": partial(_tcp, blocks=_BATCH),
-        }
-        results, done = in_rounds(
-            "udp-batching", runs, list(work), lambda name: work[name](network)
-        )
+        results, done = in_rounds(runs, list(_METHODS), lambda name: _METHODS[name][1](network))
+        sizes = {"datagram_bytes": _DATAGRAM_BYTES, "rcvbuf_bytes": _LARGE_BUFFER_BYTES}
         return Batching(
-            [_variant(name, results[name]) for name in work],
-            provenance(
-                network,
-                count=_COUNT,
-                datagram_bytes=_DATAGRAM_BYTES,
-                rcvbuf_bytes=_LARGE_BUFFER_BYTES,
-                **done,
-            ),
+            [_variant(name, results[name]) for name in _METHODS],
+            provenance(network, count=_COUNT, **sizes, **done),
         )
-
-
-def _udp(network: Network, *, gso: bool = False, gro: bool = False) -> UdpBulkResult:
-    return udp_bulk(network, count=_COUNT, rcvbuf_bytes=_LARGE_BUFFER_BYTES, gso=gso, gro=gro)
-
-
-def _tcp(network: Network, *, blocks: int = 1) -> TcpBulkResult:
-    return tcp_bulk(
-        network,
-        write_bytes=blocks * _DATAGRAM_BYTES,
-        count=_COUNT // blocks,
-        sndbuf_bytes=None,
-        rcvbuf_bytes=None,
-    )
-
-
-_METHODS: Final = {
-    "udp": f"UDP, {_DATAGRAM_BYTES} bytes per call",
-    "udp-gso": "UDP, batched by the sender (UDP_SEGMENT)",
-    "udp-gso-gro": "UDP, batched by both (and UDP_GRO)",
-    "tcp": f"TCP, {_DATAGRAM_BYTES} bytes per call",
-    "tcp-large": f"TCP, {_BATCH * _DATAGRAM_BYTES} bytes per call",
-}
 
 
 def _variant(name: str, results: Sequence[TcpBulkResult | UdpBulkResult]) -> BatchingVariant:
@@ -127,7 +100,7 @@ def _variant(name: str, results: Sequence[TcpBulkResult | UdpBulkResult]) -> Bat
         calls = source.system_calls - source.end_markers  # the end markers carry no data
     return BatchingVariant(
         name,
-        _METHODS[name],
+        _METHODS[name][0],
         bytes_per_call=per_call,
         calls=calls,
         mb_per_s=[result.sink.mb_per_s for result in results],

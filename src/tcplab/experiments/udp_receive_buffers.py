@@ -54,7 +54,6 @@ def measure(
     """
     with open_loopback() as network:
         results, done = in_rounds(
-            "udp-receive-buffers",
             runs,
             requests,
             lambda request: udp_bulk(network, count=count, rcvbuf_bytes=request).sink,

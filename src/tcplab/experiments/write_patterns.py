@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias
 
 from tcplab.errors import ParameterError
-from tcplab.experiments import Result, Spelled, experiment, provenance
+from tcplab.experiments import Result, Spelled, experiment
 from tcplab.experiments.exchange import payload_sizes, segments_of, sizes_by_message
+from tcplab.experiments.progress import case_by_case
 from tcplab.experiments.quantities import Variant, column, computed, plus
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
@@ -71,8 +72,7 @@ Patterns: TypeAlias = Annotated[
 @experiment(
     "write-patterns",
     figure=("arrival_ms",),
-    finding="Writes of {arrival_ms.most} take {arrival_ms.ratio} times as long as "
-    "{arrival_ms.least}",
+    finding="Writes of {most} take {ratio} times as long as {least}",
 )
 def measure(
     patterns: Patterns = DEFAULT_PATTERNS,
@@ -89,8 +89,9 @@ def measure(
                 " most 65536 bytes in all"
             )
     with Lab() as lab:
-        measured = [_measure_one(lab, tuple(writes), nodelay) for writes in patterns]
-        return Result(measured, provenance(lab, messages=_MESSAGES, nodelay=nodelay))
+        details = {"messages": _MESSAGES, "nodelay": nodelay}
+        cases = map(tuple, patterns)
+        return case_by_case(lab, cases, lambda case: _measure_one(lab, case, nodelay), **details)
 
 
 def _measure_one(lab: Lab, writes: tuple[int, ...], nodelay: bool) -> Pattern:

@@ -33,8 +33,6 @@ def test_each_method_makes_its_number_of_system_calls(monkeypatch: pytest.Monkey
     assert {name: result.find(name, 3).system_calls for name in calls} == calls
     assert 1 <= result.find(B, 3).system_calls < 50
     assert 2 <= result.find(C, 3).system_calls < 51  # the cork is set, and never cleared
-    cost = result.find("MSG_ZEROCOPY").costs[0]
-    assert cost.zerocopy_copied == cost.zerocopy_sends > 0
 
 
 @needs_lab

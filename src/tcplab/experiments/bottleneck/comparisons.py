@@ -101,7 +101,7 @@ def measure_bufferbloat(
         aqm, _plus, marks = manager.partition("+")
         queue = {"queue_packets": packets, "aqm": aqm, "ecn": bool(marks)}
         cases.append((link | queue, [name]))
-    runs, origin = share_each("bufferbloat", duration_s, cases, bystander=True)
+    runs, origin = share_each(duration_s, cases, bystander=True)
     return Result([Bloat(run, *key) for key, run in zip(keys, runs, strict=True)], origin)
 
 
@@ -172,7 +172,7 @@ def measure_router_buffers(
     for count, _size, packets in keys:
         link = {"rate_mbit": rate_mbit, "queue_packets": packets}
         cases.append((link | {"clients": _rtts_ms(count, rtt_ms)}, [congestion] * count))
-    runs, origin = share_each("router-buffers", duration_s, cases)
+    runs, origin = share_each(duration_s, cases)
     buffers = [
         RouterBuffer(
             flows=count,
@@ -250,7 +250,7 @@ def measure_controls(
     for group, packets in keys:
         link = {"rate_mbit": rate_mbit, "queue_packets": packets}
         cases.append((link | {"clients": [rtt_ms] * len(group)}, group))
-    runs, origin = share_each("congestion-controls", duration_s, cases)
+    runs, origin = share_each(duration_s, cases)
     if missing:
         origin["left_out"] = f"Not offered by this kernel: {', '.join(missing)}; {fix}."
     pairs = zip(keys, runs, strict=True)
@@ -303,5 +303,5 @@ def measure_rtt_fairness(
     keys = [(name, aqm) for aqm in aqms for name in congestions]
     link = {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "clients": list(rtts_ms)}
     cases = [(link | {"aqm": aqm}, [name] * len(rtts_ms)) for name, aqm in keys]
-    runs, origin = share_each("rtt-fairness", duration_s, cases)
+    runs, origin = share_each(duration_s, cases)
     return Result([Race(run, *key) for key, run in zip(keys, runs, strict=True)], origin)

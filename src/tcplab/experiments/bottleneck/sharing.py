@@ -160,7 +160,6 @@ def share(
 
 
 def share_each(
-    name: str,
     duration_s: float,
     cases: Sequence[tuple[Mapping[str, Any], Sequence[str]]],
     *,
@@ -172,7 +171,6 @@ def share_each(
     runs, and the provenance of the first one.
     """
     return in_labs(
-        name,
         duration_s,
         cases,
         lambda case: {**case[0], "congestion": case[1][0]},

@@ -10,10 +10,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
-from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
+from tcplab.experiments import Between, Result, Variant, column, computed, experiment
 from tcplab.experiments.buffers.throughput import held_bytes, send_window, steady_mbit
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.parameters import RateMbit, RttMs
+from tcplab.experiments.progress import case_by_case
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
 from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
@@ -40,8 +41,7 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
 @experiment(
     "send-buffer-held",
     figure=("held_bytes", "mbit"),
-    finding="With writes of {held_bytes.most} bytes, the kernel holds "
-    "{held_bytes.ratio} times as much as with {held_bytes.least}",
+    finding="With writes of {most} bytes, the kernel holds {ratio} times as much as with {least}",
 )
 def measure_held(
     writes_bytes: Annotated[Sequence[int], Between(1, 1 << 20, "bytes")] = _WRITES_BYTES,
@@ -58,8 +58,8 @@ def measure_held(
         writes_bytes: sizes of the writes
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
-        holdings = []
-        for size in writes_bytes:
+
+        def run(size: int) -> Holding:
             result = tcp_bulk(
                 lab,
                 write_bytes=size,
@@ -69,8 +69,9 @@ def measure_held(
                 interval_ms=rtt_ms / 4,
             )
             granted, held = result.source.sndbuf_granted_bytes, max(map(held_bytes, result.samples))
-            holdings.append(Holding(size, granted, held, steady_mbit(result)))
-        return Result(holdings, provenance(lab, sndbuf_bytes=sndbuf_bytes))
+            return Holding(size, granted, held, steady_mbit(result))
+
+        return case_by_case(lab, writes_bytes, run, sndbuf_bytes=sndbuf_bytes)
 
 
 # ---- the rule of 3 × MSS -------------------------------------------------------------------------
@@ -109,8 +110,9 @@ def measure_one_segment(
     Each write is one MSS, which is 8948 bytes with an MTU of 9000.
     """
     with Lab(mtu=9000) as lab:
-        measured = [_small_buffer(lab, request, writes) for request in requests]
-        return Result(measured, provenance(lab, writes=writes))
+        return case_by_case(
+            lab, requests, lambda request: _small_buffer(lab, request, writes), writes=writes
+        )
 
 
 def _small_buffer(lab: Lab, request: int, writes: int) -> SmallBuffer:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.parameters import RateMbit, RttMs
-from tcplab.experiments.progress import one_by_one
+from tcplab.experiments.progress import case_by_case, one_by_one
 from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
 from tcplab.lab import Lab
@@ -133,7 +133,7 @@ def measure(
             lab.link.update(rtt_ms=pair[0])
             return _transfer(lab, *pair, side)
 
-        transfers, done = one_by_one("buffers", pairs, run)
+        transfers, done = one_by_one(pairs, run)
         limits = {f"{name}_bytes": core_limit(name) for name in ("rmem_max", "wmem_max")}
         return Sweep(transfers, provenance(lab, **limits, **done), side, rate_mbit)
 
@@ -208,9 +208,7 @@ def measure_autotuning(
             lab.link.update(rtt_ms=pair[0])
             return _tuned(lab, *pair, duration_s)
 
-        transfers, done = one_by_one("autotuning", pairs, run)
-        limit = core_limit("rmem_max")
-        return Result(transfers, provenance(lab, rmem_max_bytes=limit, **done))
+        return case_by_case(lab, pairs, run, rmem_max_bytes=core_limit("rmem_max"))
 
 
 def _tuned(lab: Lab, rtt_ms: float, request: int | None, duration_s: float) -> Tuned:
@@ -279,8 +277,8 @@ def measure_limits(
             bytes and pauses for three round-trip times
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, queue_packets=100) as lab:
-        limits = [_limit_of(lab, case, buffer_bytes) for case in variants]
-        return Result(limits, provenance(lab, buffer_bytes=buffer_bytes))
+        details = {"buffer_bytes": buffer_bytes}
+        return case_by_case(lab, variants, lambda case: _limit_of(lab, case, **details), **details)
 
 
 def _limit_of(lab: Lab, case: Case, buffer_bytes: int) -> Limit:

@@ -17,6 +17,7 @@ from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.buffers.throughput import MOST_BYTES, core_limit, usable_window
 from tcplab.experiments.exchange import Exchanged, segments_of
 from tcplab.experiments.parameters import RttMs
+from tcplab.experiments.progress import case_by_case
 from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.experiments.sockets import connection, read_all, sending
 from tcplab.lab import Lab
@@ -66,8 +67,7 @@ def measure_grants(
     """
     limits = {f"{name}_bytes": core_limit(name) for name in ("rmem_max", "wmem_max")}
     with Lab(rtt_ms=2) as lab:
-        measured = [_grant(lab, request) for request in requests]
-        return Result(measured, provenance(lab, **limits))
+        return case_by_case(lab, requests, lambda request: _grant(lab, request), **limits)
 
 
 def _grant(lab: Lab, request: int | None) -> Grant:
@@ -133,8 +133,8 @@ def measure_order(
     for size in (size for pair in sizes for size in pair if size is not None):
         whole("sizes", size, 1, MOST_BYTES, unit=" bytes")
     with Lab(rtt_ms=rtt_ms) as lab:
-        measured = [_ordered(lab, before, after) for before, after in sizes]
-        return Result(measured, provenance(lab, rmem_max_bytes=core_limit("rmem_max")))
+        limit = core_limit("rmem_max")
+        return case_by_case(lab, sizes, lambda pair: _ordered(lab, *pair), rmem_max_bytes=limit)
 
 
 def _ordered(lab: Lab, before: int | None, after: int | None) -> Ordered:

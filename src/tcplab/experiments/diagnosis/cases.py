@@ -38,11 +38,11 @@ class Symptom(NamedTuple):
 
     quantity: str  #: name with unit
     taken: float
-    needed: float | None = None
+    needed: float = math.nan
 
     @property
     def times(self) -> float:
-        return self.taken / self.needed if self.needed else math.nan
+        return self.taken / self.needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,8 @@ class Diagnosis(Exchanged, ABC):
     def symptoms(self) -> Table:
         """Return a table of the symptoms, with measured and needed values but without the cause."""
         rows = [
-            (name, digits(here), least and digits(least)) for name, here, least in self._symptoms()
+            (name, digits(here), None if math.isnan(least) else digits(least))
+            for name, here, least in self._symptoms()
         ]
         return self._table(["symptom", "measured", "needed"], rows)
 
