@@ -2,8 +2,7 @@
 
 The ways are TCP_CORK, MSG_MORE, writev(), TCP_NODELAY and none of them. The comparison extends the
 one in "TCP_NODELAY and TCP_CORK" of Red Hat Enterprise Linux for Real Time. Another source is a
-ChinaUnix author's report on sendfile() with a cork. Further experiments measure forgotten corks and
-autocorking (tcp_should_autocork() in net/ipv4/tcp.c of Linux 6.18; commit f54b311142a9).
+ChinaUnix author's report on sendfile() with a cork. Further experiments measure forgotten corks.
 """
 
 from __future__ import annotations
@@ -23,15 +22,12 @@ from tcplab.experiments.exchange import (
     sizes_by_message,
     times_of_messages_ms,
 )
-from tcplab.experiments.interface_settings import put_token_bucket
 from tcplab.experiments.parameters import RttMs
-from tcplab.experiments.quantities import Variant, column, computed, derived, on_off
-from tcplab.experiments.sockets import MSS_BYTES
+from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.lab import Lab
 from tcplab.models import Call, NetworkPath, Reason, message_calls, simulate
 from tcplab.models.conversation import Kind
 from tcplab.programs import RunOptions, SocketOptions, writepattern_peer
-from tcplab.programs.counters import tcp_counters
 from tcplab.programs.patterns import PatternResult, write_patterns
 from tcplab.segments import SegmentArray
 from tcplab.tables import Column, run_lengths
@@ -43,7 +39,6 @@ __all__ = [
     "Scenario",
     "Scenarios",
     "measure",
-    "measure_autocorking",
     "measure_forgotten",
     "measure_scenarios",
     "parse_script",
@@ -338,62 +333,12 @@ class Scenarios(Result[Scenario]):
     figure=lambda figures, result: figures.timeline(result.variants[0].timeline()),
 )
 def measure_scenarios(
-    scripts: Sequence[str] = DEFAULT_SCRIPTS, rtt_ms: Annotated[RttMs, Between(5, 100, "ms")] = 20
+    scripts: Annotated[Sequence[str], "scripts, such as `cork on, write 100`"] = DEFAULT_SCRIPTS,
+    rtt_ms: Annotated[RttMs, Between(5, 100, "ms")] = 20,
 ) -> Scenarios:
-    """Play scripts of calls around a cork, and show when and why each segment leaves.
-
-    Args:
-        scripts: calls of one connection, such as "cork on, write 100, wait 40, cork off"
-    """
+    """Play scripts of calls around a cork, and show when and why each segment leaves."""
     end = Call("quickack", 1, 500 + 3 * rtt_ms)
     words = [_script(*parse_script(script), end) for script in scripts]
     with Lab(rtt_ms=rtt_ms) as lab:
         played = list(map(Scenario, scripts, play(lab, words)))
         return Scenarios(played, provenance(lab))
-
-
-# ---- autocorking ---------------------------------------------------------------------------------
-
-
-_WRITES, _WRITE_BYTES = 40, 100
-
-
-class Autocorks(Variant, heading="tcp_autocorking"):
-    """Small writes with TCP_NODELAY to a slow interface, with autocorking on or off."""
-
-    autocorking: bool  #: value of net.ipv4.tcp_autocorking
-    writes: int = column("writes", "d", is_setting=True)
-    segments = computed(lambda case: len(case.sizes), "data segments", "d")
-    counted: int = column("TCPAutoCorking (increase)", "d")  #: growth of the host's counter
-    sizes: tuple[int, ...] = column("sizes (bytes)", show=run_lengths)
-
-    @property
-    def label(self) -> str:
-        return on_off(self.autocorking)
-
-
-@experiment(
-    "autocorking",
-    figure=("segments",),
-    finding="Without autocorking, the same writes leave in {segments[off/on]} times "
-    "as many segments",
-)
-def measure_autocorking() -> Result[Autocorks]:
-    """Make small writes with TCP_NODELAY to a slow interface, with autocorking on and off.
-
-    Autocorking only happens while a packet of the connection is in the sender's own queue. The
-    laboratory's link queues packets outside the host, so the interface gets a 1 Mbit/s token bucket
-    (tbf). Two full segments are sent first.
-    """
-    body = f" 0:write={_WRITE_BYTES}" * _WRITES
-    script = f"{1000 * SETTLE_MS}:nodelay=1 0:write={2 * MSS_BYTES}{body} 1000000:quickack=1"
-    variants = []
-    with Lab() as lab:
-        put_token_bucket(lab.client, rate="1mbit", burst=1600, latency="500ms")
-        for on in (True, False):
-            lab.client.sysctl("net.ipv4.tcp_autocorking", str(int(on)))
-            before = tcp_counters(lab.client)
-            sizes = Scenario("", *play(lab, [script])).sizes
-            counted = (tcp_counters(lab.client) - before)["TCPAutoCorking"]
-            variants.append(Autocorks(on, _WRITES, counted, tuple(sizes[2:])))
-        return Result(variants, provenance(lab, interface_mbit=1))

@@ -51,15 +51,16 @@ class FullLink(
     "{header_percent.ratio} times that with {header_percent.least}",
 )
 def measure(
-    rates_mbit: Annotated[Sequence[float], Between(1, 10_000, "Mbit/s")] = (10, 100, 1000),
-    mtus: Annotated[Sequence[int], Between(128, 9000, "bytes")] = (1500,),
+    rates_mbit: Annotated[Sequence[float], Between(1, 10_000, "Mbit/s"), "rates of the links"] = (
+        10,
+        100,
+        1000,
+    ),
+    mtus: Annotated[Sequence[int], Between(128, 9000, "bytes"), "MTUs of every interface"] = (
+        1500,
+    ),
 ) -> Result[FullLink]:
-    """Measure the goodput of full links of several rates, and compare it with the model's.
-
-    Args:
-        rates_mbit: rates of the links, each in its own laboratory
-        mtus: MTUs of every interface
-    """
+    """Measure the goodput of full links of several rates, and compare it with the model's."""
     origin: dict[str, Any] = {}
 
     def fill(case: tuple[float, int]) -> FullLink:

@@ -49,16 +49,14 @@ class Pause(Variant, key=("pause_ms", "restarts")):
     "{after_ms[1000 ms/1000 ms, restart off]} times as long",
 )
 def measure(
-    pauses_ms: Annotated[Sequence[float], Between(0, 10_000, "ms")] = (100, 1000),
-    restarts: Sequence[bool] = (True, False),
+    pauses_ms: Annotated[Sequence[float], Between(0, 10_000, "ms"), "lengths of the pause"] = (
+        100,
+        1000,
+    ),
+    restarts: Annotated[Sequence[bool], "tcp_slow_start_after_idle"] = (True, False),
     rtt_ms: Annotated[RttMs, Between(10, 1000, "ms")] = 40.0,
 ) -> Result[Pause]:
-    """Send data twice with a pause in between, and count the segments per flight.
-
-    Args:
-        pauses_ms: times from the ACK of the first data to the second write
-        restarts: tcp_slow_start_after_idle of the sender, on or off
-    """
+    """Send data twice with a pause in between, and count the segments per flight."""
     with Lab(rtt_ms=rtt_ms, rate_mbit=100, congestion="reno") as lab:
 
         def run(case: tuple[float, bool]) -> Pause:

@@ -50,16 +50,12 @@ class Lossy(
     finding="The path of {most} carries {ratio} times as much as the one of {least}",
 )
 def measure(
-    paths: Sequence[tuple[float, float]] = _PATHS,
+    paths: Annotated[Sequence[tuple[float, float]], "pairs of RTT (ms) and loss (0 to 1)"] = _PATHS,
     congestions: Annotated[Sequence[str], "congestion controls"] = ("cubic", "reno"),
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
     duration_s: Annotated[DurationS, Between(1, 60, "s")] = 10.0,
 ) -> Result[Lossy]:
-    """Run transfers over paths with random loss, at the same time, each over its own link.
-
-    Args:
-        paths: pairs of the RTT in ms and the probability that a data packet is lost
-    """
+    """Run transfers over paths with random loss, at the same time, each over its own link."""
     for rtt_ms, loss in paths:
         mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for an impossible path
     cases = [(congestion, *path) for congestion in congestions for path in paths]

@@ -62,13 +62,9 @@ def measure(
     rtt_ms: Annotated[RttMs, Between(10, 1000, "ms")] = 40.0,
     rate_mbit: Annotated[RateMbit, Between(10, 1000, "Mbit/s")] = 50.0,
     congestion: Annotated[str, "congestion control of the sender"] = "reno",
-    more_segments: Annotated[int, Between(0, 40)] = 0,
+    more_segments: Annotated[int, Between(0, 40), "segments to send after the 70"] = 0,
 ) -> Result[Loss]:
-    """Send 70 segments of which the link drops some, and measure the time and the recovery.
-
-    Args:
-        more_segments: segments to send over the same connection once all 70 are acknowledged
-    """
+    """Send 70 segments of which the link drops some, and measure the time and the recovery."""
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, congestion=congestion) as lab:
 
         def run(lost: Lost) -> Loss:

@@ -85,16 +85,11 @@ class Mtu(Result[LoopbackMtu]):
     "time of {cpu_s_per_gb.least}",
 )
 def measure(
-    mtus: Annotated[Sequence[int], Between(128, 65_536, "bytes")] = MTUS,
-    offloads: Sequence[bool] = (False, True),
+    mtus: Annotated[Sequence[int], Between(128, 65_536, "bytes"), "MTUs of lo"] = MTUS,
+    offloads: Annotated[Sequence[bool], "TSO, GSO and GRO of lo"] = (False, True),
     runs: Runs = 5,
 ) -> Mtu:
-    """Measure throughput and the CPU's cost of headers with several MTUs, within one host.
-
-    Args:
-        mtus: MTUs of the loopback interface
-        offloads: TSO, GSO and GRO of the loopback interface, on or off
-    """
+    """Measure throughput and the CPU's cost of headers with several MTUs, within one host."""
     cases = [(mtu, offload) for offload in offloads for mtu in mtus]
     with Lab() as lab, LabLoopback(lab) as localhost:
         results, done = in_rounds(runs, cases, lambda case: _loopback_run(localhost, *case))

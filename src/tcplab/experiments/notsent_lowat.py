@@ -17,7 +17,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, Variant, column, derived, experiment
-from tcplab.experiments.parameters import DurationS
+from tcplab.experiments.parameters import DurationS, RttsMs
 from tcplab.experiments.progress import in_labs
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
@@ -56,16 +56,13 @@ class Aged(Variant, key=("option", "rtt_ms"), label="{0.option}, {0.rtt_ms:g} ms
 )
 def measure(
     options: Annotated[Sequence[Option], "what limits the sender's queue"] = get_args(Option),
-    rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (20, 200),
+    rtts_ms: Annotated[RttsMs, Between(1, 500, "ms")] = (20, 200),
     limit_bytes: Annotated[int, Between(2048, 1 << 22, "bytes"), "value of the option"] = 16_384,
     duration_s: Annotated[DurationS, Between(2, 30, "s")] = 5.0,
 ) -> Result[Aged]:
     """Measure how old data is when it arrives, and how much waits in the sender's own queue.
 
     The link has a rate of 10 Mbit/s and a queue that CoDel manages.
-
-    Args:
-        rtts_ms: round-trip times of the idle path
     """
     keys = [(option, rtt_ms) for option in options for rtt_ms in rtts_ms]
     variants, origin = in_labs(

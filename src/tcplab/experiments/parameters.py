@@ -5,10 +5,13 @@ An experiment can add its own limits, such as ``Annotated[RttMs, Between(10, 100
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 from tcplab.checks.parameters import Between
 
+RttsMs: TypeAlias = Annotated[Sequence[float], "round-trip times of the link"]
+Queues: TypeAlias = Annotated[Sequence[int], Between(1, 100_000, "packets"), "lengths of the queue"]
 RttMs: TypeAlias = Annotated[float, "round-trip time of the link"]
 RateMbit: TypeAlias = Annotated[float, "rate of the link"]
 DurationS: TypeAlias = Annotated[float, "duration of the transfers, which run at the same time"]

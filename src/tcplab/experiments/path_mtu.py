@@ -109,17 +109,11 @@ def _plans(announced: int, most: int) -> Mapping[Name, _Plan]:
     " in the case '{least}' {low}",
 )
 def measure(
-    path_mtu: Annotated[int, Between(576, 1499, "bytes")] = 1200,
-    variants: Sequence[Name] = get_args(Name),
-    maxseg_bytes: Annotated[int | None, Between(88, 1460, "bytes")] = None,
+    path_mtu: Annotated[int, Between(576, 1499, "bytes"), "MTU of the hop in the middle"] = 1200,
+    variants: Annotated[Sequence[Name], "cases to compare"] = get_args(Name),
+    maxseg_bytes: Annotated[int | None, Between(88, 1460, "bytes"), "MSS of TCP_MAXSEG"] = None,
 ) -> PathMtu:
-    """Send over a hop with a smaller MTU, with and without ICMP, and with each fix.
-
-    Args:
-        path_mtu: MTU of the hop in the middle of an Ethernet path
-        variants: cases to compare, which are the path with and without ICMP, and each fix
-        maxseg_bytes: MSS that the variant TCP_MAXSEG announces; the largest possible if unset
-    """
+    """Send over a hop with a smaller MTU, with and without ICMP, and with each fix."""
     most = announced_mss_bytes(path_mtu)
     announced = maxseg_bytes or most
     plans = _plans(announced, most)

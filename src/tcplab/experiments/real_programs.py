@@ -49,6 +49,7 @@ def _compared(pairs: Mapping[str, Programs], rtt_ms: float, **details: float | s
 
 # ---- Python's http.server and http.client --------------------------------------------------------
 
+_LINES: Final = ("", "wbufsize = -1", "disable_nagle_algorithm = True")
 _PAGES: Final = 12  # requests on one connection
 #: The finding of each experiment that compares the time per answer.
 _SLOWEST: Final = "Per answer, '{most}' takes {ratio} times as long as '{least}'"
@@ -56,13 +57,9 @@ _SLOWEST: Final = "Per answer, '{most}' takes {ratio} times as long as '{least}'
 
 @experiment("http-server", figure=("ms_per_message",), finding=_SLOWEST)
 def measure_http_server(
-    lines: Sequence[str] = ("", "wbufsize = -1", "disable_nagle_algorithm = True"),
+    lines: Annotated[Sequence[str], "lines of Python for the handler; empty for none"] = _LINES,
 ) -> Commands:
-    """Fetch a page from Python's http.server several times, with each line added to the handler.
-
-    Args:
-        lines: lines of Python, each added to the handler's class; empty for none
-    """
+    """Fetch a page from Python's http.server several times, with each line added to the handler."""
     pairs = {
         line or "as it comes": Programs(
             ["python3", "{folder}/client.py", str(_PAGES)],
@@ -179,14 +176,10 @@ class Pipelined(Explained, key="pipeline"):
     "{commands_per_s.ratio} times as many per second as with {commands_per_s.least}",
 )
 def measure_redis(
-    pipelines: Annotated[Sequence[int], Between(1, 1000)] = (1, 10, 100),
+    pipelines: Annotated[Sequence[int], Between(1, 1000), "commands per pipeline"] = (1, 10, 100),
     commands: Annotated[int, Between(1, 10_000), "commands on one connection"] = 100,
 ) -> Result[Pipelined]:
-    """Run redis-benchmark with pipelines of several lengths, and compare it with the model.
-
-    Args:
-        pipelines: numbers of commands to send before waiting for an answer
-    """
+    """Run redis-benchmark with pipelines of several lengths, and compare it with the model."""
     server = ["redis-server", "--protected-mode", "no", "--save", ""]
     with Lab(rtt_ms=_RTT_MS) as lab:
 

@@ -211,15 +211,11 @@ class Sized(Variant):
     "{mbit.least} bytes",
 )
 def measure_sizes(
-    sizes: Annotated[Sequence[int], Between(1, 10_000_000, "bytes")] = _SIZES,
+    sizes: Annotated[Sequence[int], Between(1, 10_000_000, "bytes"), "data of each"] = _SIZES,
     rtt_ms: Annotated[RttMs, Between(1, 1000, "ms")] = 40.0,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50.0,
 ) -> Result[Sized]:
-    """Count the round trips of transfers of several sizes, each over a new connection.
-
-    Args:
-        sizes: bytes of each transfer, sent in one write
-    """
+    """Count the round trips of transfers of several sizes, each over a new connection."""
     with Lab(**path(rtt_ms, rate_mbit)) as lab:
 
         def run(size: int) -> Sized:

@@ -200,17 +200,15 @@ class TcpVsUdp(Result[TableRow]):
 
     def _of_size(self, write_bytes: int, keys: str) -> Table:
         chosen = [row for row in self.variants if row.write_bytes == write_bytes]
-        numbers = {len(row.runs) for row in self.variants}
-        runs = f"{max(numbers, default=0)} runs"
-        if len(numbers) > 1:
-            runs += f" ({min(numbers)} to sparc)"
+        numbers = [len(row.runs) for row in self.variants]
+        least, most = min(numbers), max(numbers)
+        runs = f"{most} runs" + (f" ({least} to sparc)" if least < most else "")
         caption = f"Blocks of {write_bytes} bytes, {runs}; published: 50 runs"
         return self._part(chosen, keys, caption)
 
     def _part(self, chosen: Sequence[TableRow], keys: str, caption: str) -> Table:
         known = {column.key: column for column in self.columns}
-        rows = [row.row() for row in chosen]
-        return Table([known[key] for key in keys.split()], rows, caption)
+        return Table([known[key] for key in keys.split()], [row.row() for row in chosen], caption)
 
 
 # ---- the laboratories of the rows ----------------------------------------------------------------

@@ -43,15 +43,13 @@ class ReceiveBuffer(Variant):
 
 @experiment("udp-receive-buffers", on_loopback=True, figure=("lost", "drops"))
 def measure(
-    requests: Annotated[Sequence[int], Between(1, 10**9, "bytes")] = _REQUESTS,
+    requests: Annotated[
+        Sequence[int], Between(1, 10**9, "bytes"), "SO_RCVBUF to request"
+    ] = _REQUESTS,
     runs: Annotated[int, Between(1, 10_000), "rounds of all sizes"] = 5,
     count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 3000,
 ) -> Result[ReceiveBuffer]:
-    """Count the datagrams that are lost on one machine, for each size of the receive buffer.
-
-    Args:
-        requests: sizes of SO_RCVBUF to request; the kernel doubles them, up to its limit
-    """
+    """Count the datagrams that are lost on one machine, for each size of the receive buffer."""
     with open_loopback() as network:
         results, done = in_rounds(
             runs,

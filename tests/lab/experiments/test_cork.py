@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.needs import need_token_bucket
 from tests.support.nonempty import each
 
 from tcplab.experiments import cork, recordings, table
@@ -33,11 +32,3 @@ def test_scripts_are_a_table_and_a_recording() -> None:
     assert recordings.decode(recordings.encode(scripts)).rows() == scripts.rows()
     for scenario in each(scripts.variants):
         assert sum(segment.payload_bytes for segment in scenario.sent()) == 300
-
-
-def test_autocorking_is_switched() -> None:
-    with need_token_bucket():
-        on, off = cork.measure_autocorking().variants
-    assert (on.autocorking, off.autocorking) == (True, False)
-    assert sum(on.sizes) == sum(off.sizes) == 40 * 100
-    assert off.counted == 0

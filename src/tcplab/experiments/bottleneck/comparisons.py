@@ -19,12 +19,12 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment
 from tcplab.experiments.bottleneck.sharing import Congestion, Shared, share_each
-from tcplab.experiments.parameters import DurationS, QueuePackets, RateMbit, RttMs
+from tcplab.experiments.parameters import DurationS, QueuePackets, Queues, RateMbit, RttMs, RttsMs
 from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import congestion_controls
@@ -81,19 +81,14 @@ class Bloat(Transferred, key=("queue_packets", "congestion", "aqm"), heading="bo
     "as behind the {probe_ms.least}",
 )
 def measure_bufferbloat(
-    queues: Annotated[Sequence[int], Between(1, 100_000, "packets")] = (100, 20, 5),
+    queues: Queues = (100, 20, 5),
     congestions: Annotated[Sequence[Congestion], "congestion controls of the transfer"] = ("reno",),
-    aqms: Sequence[Manager] = ("tail_drop",),
+    aqms: Annotated[Sequence[Manager], "queue management; +ecn marks (RFC 3168)"] = ("tail_drop",),
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 10.0,
     rtt_ms: Annotated[RttMs, Between(0, 500, "ms")] = 4.0,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 20.0,
 ) -> Result[Bloat]:
-    """Measure bufferbloat, with a transfer, pings and a web page in queues of several lengths.
-
-    Args:
-        queues: lengths of the queue
-        aqms: queue management, with +ecn to mark packets (RFC 3168) instead of dropping them
-    """
+    """Measure bufferbloat, with a transfer, pings and a web page in queues of several lengths."""
     keys = [(packets, name, aqm) for name in congestions for packets in queues for aqm in aqms]
     link = {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit}
     cases = []
@@ -107,7 +102,7 @@ def measure_bufferbloat(
 
 # ---- the size of a router's buffer ---------------------------------------------------------------
 
-_BDPS: Final = (0.125, 0.333, 1)
+Bdps: TypeAlias = Annotated[Sequence[float], Between(0.01, 100, "BDP"), "sizes of the buffer"]
 #: Range of the flows' round-trip times, as a share of their mean. With equal times, all flows would
 #: lose packets at the same time.
 _SPREAD: Final = 0.5
@@ -151,7 +146,7 @@ class RouterBuffer(Variant, key=("flows", "bdps")):
 )
 def measure_router_buffers(
     flows: Annotated[Sequence[int], Between(1, 20, "flows"), "numbers of flows"] = (1, 9),
-    bdps: Annotated[Sequence[float], Between(0.01, 100, "bandwidth-delay products")] = _BDPS,
+    bdps: Bdps = (0.125, 0.333, 1),
     congestion: Annotated[Congestion, "congestion control; the model holds for reno"] = "reno",
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 20.0,
     rtt_ms: Annotated[float, Between(4, 500, "ms"), "mean round-trip time of the flows"] = 40.0,
@@ -160,9 +155,6 @@ def measure_router_buffers(
     """Measure how much of a link one or several flows use, depending on the size of its buffer.
 
     The round-trip times of several flows are between three quarters and five quarters of rtt_ms.
-
-    Args:
-        bdps: sizes of the buffer, in bandwidth-delay products
     """
     full_ms = serialisation_ms(MSS_BYTES, rate_mbit)
     keys = [
@@ -225,7 +217,7 @@ class Contest(Transferred, key=("controls", "queue_packets"), heading="flows"):
     finding="Of {first_mbit.least}, the first flow gets only {first_mbit.low} Mbit/s",
 )
 def measure_controls(
-    queues: Annotated[Sequence[int], Between(1, 100_000, "packets")] = (16, 320),
+    queues: Queues = (16, 320),
     congestions: Annotated[Sequence[Congestion], "congestion controls"] = ("cubic", "reno", "bbr"),
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 10.0,
     rtt_ms: Annotated[RttMs, Between(1, 500, "ms")] = 40.0,
@@ -234,9 +226,6 @@ def measure_controls(
     """Run each congestion control alone, and each pair of them against each other.
 
     The table names the controls that this kernel does not offer.
-
-    Args:
-        queues: lengths of the queue; the path itself holds rate × RTT
     """
     offered = congestion_controls()
     names = [name for name in congestions if name in offered]
@@ -287,19 +276,14 @@ class Race(Transferred, key=("congestion", "aqm"), heading="congestion control")
 
 @experiment("rtt-fairness", figure=lambda figures, result: figures.bottleneck(result))
 def measure_rtt_fairness(
-    rtts_ms: Annotated[Sequence[float], Between(0, 1000, "ms")] = (10, 40, 80),
-    congestions: Sequence[Congestion] = ("reno", "cubic"),
+    rtts_ms: Annotated[RttsMs, Between(0, 1000, "ms")] = (10, 40, 80),
+    congestions: Annotated[Sequence[Congestion], "congestion controls"] = ("reno", "cubic"),
     aqms: Annotated[Sequence[Aqm], "kinds of queue management"] = ("tail_drop",),
     rate_mbit: Annotated[RateMbit, Between(1, 100, "Mbit/s")] = 10.0,
     queue_packets: QueuePackets = 50,
     duration_s: Annotated[DurationS, Between(2, 55, "s")] = 40.0,
 ) -> Result[Race]:
-    """Let flows with different round-trip times share a bottleneck.
-
-    Args:
-        rtts_ms: round-trip time of each flow, without the queue
-        congestions: congestion controls; all flows of a run have the same one
-    """
+    """Let flows with different round-trip times share a bottleneck."""
     keys = [(name, aqm) for aqm in aqms for name in congestions]
     link = {"rate_mbit": rate_mbit, "queue_packets": queue_packets, "clients": list(rtts_ms)}
     cases = [(link | {"aqm": aqm}, [name] * len(rtts_ms)) for name, aqm in keys]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment
 from tcplab.experiments.buffers.throughput import held_bytes, send_window, steady_mbit
@@ -20,6 +20,7 @@ from tcplab.lab import Lab
 from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
 
 _REQUESTS: Final = (1, 4096, 8192, 13_422)
+WritesBytes: TypeAlias = Annotated[Sequence[int], Between(1, 1 << 20, "bytes"), "write sizes"]
 _WRITES_BYTES: Final = (1440, 1448, 2896, 4096, 8000, 8192, 65_536)
 
 
@@ -44,7 +45,7 @@ class Holding(Variant, label="{0.write_bytes:,}", heading="write (bytes)"):
     finding="With writes of {most} bytes, the kernel holds {ratio} times as much as with {least}",
 )
 def measure_held(
-    writes_bytes: Annotated[Sequence[int], Between(1, 1 << 20, "bytes")] = _WRITES_BYTES,
+    writes_bytes: WritesBytes = _WRITES_BYTES,
     sndbuf_bytes: Annotated[int, Between(1, 1_000_000, "bytes"), "requested SO_SNDBUF"] = 8192,
     rtt_ms: Annotated[RttMs, Between(5, 500, "ms")] = 40,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50,
@@ -53,9 +54,6 @@ def measure_held(
 
     Snader's writes have 1440 bytes, and a full segment has 1448. In MSDN's article on small data
     segments, 80 records of 100 bytes make 8000, and the buffer has 8192.
-
-    Args:
-        writes_bytes: sizes of the writes
     """
     with Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit) as lab:
 

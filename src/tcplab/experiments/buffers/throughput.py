@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment, provenance
-from tcplab.experiments.parameters import RateMbit, RttMs
+from tcplab.experiments.parameters import RateMbit, RttMs, RttsMs
 from tcplab.experiments.progress import case_by_case, one_by_one
 from tcplab.experiments.quantities import Variant, column, computed, derived
 from tcplab.experiments.sockets import MSS_BYTES, connection, read_all
@@ -68,6 +68,11 @@ def send_window(granted_bytes: int, mss: int = MSS_BYTES) -> int:
     return -(-granted_bytes // (mss + SEND_OVERHEAD_BYTES)) * mss
 
 
+Requests: TypeAlias = Annotated[
+    Sequence[int | None], Between(1, MOST_BYTES, "bytes"), "sizes to request; auto requests none"
+]
+
+
 # ---- sizes of one buffer -------------------------------------------------------------------------
 
 
@@ -116,7 +121,7 @@ class Sweep(Result[BufferedTransfer]):
     finding="With {mbit.most}, the link carries {mbit.ratio} times as much as with {mbit.least}",
 )
 def measure(
-    rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms"), "round-trip times"] = (10, 20, 40),
+    rtts_ms: Annotated[RttsMs, Between(1, 500, "ms")] = (10, 20, 40),
     requests: Annotated[Sequence[int], Between(1, MOST_BYTES, "bytes"), "buffer sizes"] = REQUESTS,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 50,
     side: Annotated[Side, "whose buffer is set: SO_RCVBUF or SO_SNDBUF"] = "receive",
@@ -186,8 +191,8 @@ class Tuned(Variant, key=("rtt_ms", "requested_bytes"), label="{0.rtt_ms:g} ms, 
     "32,768]} times as much as a buffer of 32,768 bytes",
 )
 def measure_autotuning(
-    rtts_ms: Annotated[Sequence[float], Between(1, 500, "ms")] = (2, 40),
-    requests: Annotated[Sequence[int | None], Between(1, MOST_BYTES, "bytes")] = _REQUESTS,
+    rtts_ms: Annotated[RttsMs, Between(1, 500, "ms")] = (2, 40),
+    requests: Requests = _REQUESTS,
     rate_mbit: Annotated[RateMbit, Between(1, 1000, "Mbit/s")] = 100,
     duration_s: Annotated[float, Between(0.2, 60, "s"), "duration of each transfer"] = 0.8,
 ) -> Result[Tuned]:
@@ -195,10 +200,6 @@ def measure_autotuning(
 
     The kernel doubles 65,536 to 131,072, which is also the size that an unset socket starts with
     (tcp_rmem).
-
-    Args:
-        rtts_ms: round-trip times of the link
-        requests: sizes of SO_RCVBUF to request; auto lets the kernel tune it
     """
     pairs = [(rtt_ms, request) for rtt_ms in rtts_ms for request in requests]
     # The queue is so long that it drops no packets, because recovery belongs to another lesson.

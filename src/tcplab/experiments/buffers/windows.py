@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 from tcplab.checks import whole
 from tcplab.experiments import Between, Result, experiment, provenance
-from tcplab.experiments.buffers.throughput import MOST_BYTES, core_limit, usable_window
+from tcplab.experiments.buffers.throughput import MOST_BYTES, Requests, core_limit, usable_window
 from tcplab.experiments.exchange import Exchanged, segments_of
 from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.progress import case_by_case
@@ -58,13 +58,9 @@ class Grant(Variant, heading="requested (bytes)"):
 
 @experiment("buffer-grants", figure=("largest_window_bytes",))
 def measure_grants(
-    requests: Annotated[Sequence[int | None], Between(1, MOST_BYTES, "bytes")] = _REQUESTS,
+    requests: Requests = _REQUESTS,
 ) -> Result[Grant]:
-    """Request buffers of several sizes, and measure the granted sizes and the windows.
-
-    Args:
-        requests: sizes of SO_SNDBUF and SO_RCVBUF to request; auto leaves both to the kernel
-    """
+    """Request buffers of several sizes, and measure the granted sizes and the windows."""
     limits = {f"{name}_bytes": core_limit(name) for name in ("rmem_max", "wmem_max")}
     with Lab(rtt_ms=2) as lab:
         return case_by_case(lab, requests, lambda request: _grant(lab, request), **limits)

@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, NamedTuple, get_args
 
@@ -51,9 +51,6 @@ class Diagnosis(Exchanged, ABC):
 
     columns: ClassVar[Sequence[Column]] = (
         Column("variant", "program"),
-        Column("source", "source"),
-        Column("payload_bytes", "data (bytes)", ",d"),
-        Column("system_calls", "system calls", ",d"),
         Column("data_segments", "data segments", ",d"),
         Column("segments_per_unit", "per request or line", ".3g"),
         Column("median_segment_bytes", "median segment (bytes)", ",.0f"),
@@ -66,7 +63,7 @@ class Diagnosis(Exchanged, ABC):
     #: command line of the program at the other end, with {port} for the server's port and {count}
     #: for the number of units
     peer: ClassVar[str]
-    link: ClassVar[Mapping[str, float]] = {}  #: parameters of the lab's link
+    link: ClassVar[Mapping[str, Any]] = {}  #: parameters of the lab's link
     listens: ClassVar[bool] = False  #: True if the program is the server and receives the data
     success: ClassVar[str]  #: message after a repair, formatted with the values of the row
 
@@ -174,10 +171,7 @@ class Diagnosis(Exchanged, ABC):
         return [
             {
                 "variant": self.program,
-                "source": self.source,
                 "units": self.units,
-                "payload_bytes": self.payload_bytes,
-                "system_calls": self.report.get("system_calls"),
                 "data_segments": len(self.sent),
                 "segments_per_unit": self.segments_per_unit,
                 "median_segment_bytes": statistics.median(map(int, self.sent["payload_bytes"])),
@@ -227,43 +221,30 @@ class Requests(Diagnosis):
 
     @property
     def late_requests(self) -> int:
-        late = 0
-        answered_ns: int | None = None
+        return sum((first - before) / 1e6 > _CORKED_MS for before, first, *_ in self._exchanges())
+
+    def _exchanges(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the times of the previous answer, first and last segment, and answer, in ns."""
+        answered_ns = first_ns = last_ns = 0
         for row in self.segments.data(retransmissions=False):
-            if row["direction"] == FROM_SERVER:
-                answered_ns = int(row["time_ns"])
-            elif answered_ns is not None:
-                late += (int(row["time_ns"]) - answered_ns) / 1e6 > _CORKED_MS
-                answered_ns = None
-        return late
+            now_ns = int(row["time_ns"])
+            if row["direction"] == FROM_CLIENT:
+                first_ns, last_ns = first_ns or now_ns, now_ns
+                continue
+            if answered_ns:
+                yield answered_ns, first_ns, last_ns, now_ns
+            answered_ns, first_ns = now_ns, 0
 
     def _symptoms(self) -> list[Symptom]:
-        times = self._requests_ms()
+        times = [(now - before, now - last) for before, _first, last, now in self._exchanges()]
         if not times:
-            raise LabError(
-                "fewer than two requests were answered, so there is nothing to"
-                " compare; run it again"
-            )
-        taken, needed = map(statistics.median, zip(*times, strict=True))
+            raise LabError("fewer than two requests were answered; run it again")
+        taken, needed = (statistics.median(column) / 1e6 for column in zip(*times, strict=True))
         return [
             Symptom("time of a request (ms)", taken, needed),
             Symptom("data segments per request", self.segments_per_unit, 1),
             Symptom("longest gap between packets (ms)", self.longest_gap_ms),
         ]
-
-    def _requests_ms(self) -> list[tuple[float, float]]:
-        """Return the ms from the previous answer and from the last segment to each later answer."""
-        times: list[tuple[float, float]] = []
-        answered_ns = sent_ns = 0
-        for row in self.segments.data(retransmissions=False):
-            now_ns = int(row["time_ns"])
-            if row["direction"] == FROM_CLIENT:
-                sent_ns = now_ns
-                continue
-            if answered_ns:
-                times.append(((now_ns - answered_ns) / 1e6, (now_ns - sent_ns) / 1e6))
-            answered_ns = now_ns
-        return times
 
     def _evidence(self) -> list[tuple[str, str]]:
         sizes = sorted({int(size) for size in self.sent["payload_bytes"]})
@@ -311,7 +292,7 @@ class Backup(Diagnosis):
     program = "backup"
     units_by_default = BACKUP_BYTES // BLOCK_BYTES
     peer = f"tcpsource -p {{port}} -b auto -s {BLOCK_BYTES} -c {{count}}"
-    link: ClassVar[Mapping[str, float]] = {"rtt_ms": 20.0, "rate_mbit": 50.0}
+    link: ClassVar[Mapping[str, Any]] = {"rtt_ms": 20.0, "rate_mbit": 50.0}
     listens = True
     success = (
         "The window ({window_bytes:,.0f} bytes) is larger than what the link holds"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -66,12 +67,9 @@ def measure(
             binary, name = program_path(f"faulty_{program}"), "as shipped"
         else:
             binary, name = compile_source(Path(source), Path(directory)), Path(source).name
-        if network is None:
-            with Lab(**link) as lab:  # type: ignore[arg-type]
-                return record(case, name, binary, lab, link, count)[0]
-        network.link.update(rtt_ms=0, rate_mbit=0)
-        network.link.update(**link)  # type: ignore[arg-type]
-        return record(case, name, binary, network, link, count)[0]
+        with nullcontext(network) if network else Lab() as lab:
+            lab.link.update(**{"rtt_ms": 0, "rate_mbit": 0} | link)
+            return record(case, name, binary, lab, link, count)[0]
 
 
 def compile_source(source: Path, directory: Path) -> Path:
@@ -204,7 +202,8 @@ def check(source: str | os.PathLike[str]) -> CodeVerdict:
             binary = compile_source(path, Path(directory))
         except ParameterError as error:
             return CodeVerdict(which, False, f"{error}.", {})
-        with Lab(**dict(case.link)) as lab:  # type: ignore[arg-type]
+        with Lab() as lab:
+            lab.link.update(**case.link)
             try:
                 result, stream = record(case, path.name, binary, lab, case.link, snaplen=2048)
             except LabError as error:
