@@ -111,9 +111,8 @@ def experiment(
     """Declare a function `measure(…) -> Result` as an experiment.
 
     A call checks its arguments. If it cannot measure here, it returns the recording of the same
-    call. ``provenance["recorded"]`` gives the recording's date and kernel, and why it is shown. A
-    notebook announces them, and the caption of a table repeats them. With a ``network``, a call
-    never returns a recording. A call raises ParameterError if an argument is out of range, and
+    call. ``provenance["recorded"]`` gives its date and kernel, and why it is shown. A notebook
+    announces them. With a ``network``, a call never returns a recording. A call raises ParameterError if an argument is out of range, and
     LabError if no laboratory can be created, a program fails, or a needed recording is missing.
 
     Args:
@@ -123,14 +122,10 @@ def experiment(
         needs: programs that it runs, or a function of the call's arguments that returns them. If
             one is missing, or the experiment raises MissingError, the recording is returned
         figure: keys of the quantities to draw, or a function of tcplab.figures and the result
-        finding: template of the figure's title (see tcplab.figures.finding). {most} and the like
-            are about the first quantity of the figure
+        finding: template of the figure's title (see tcplab.figures.finding and :func:`_full`)
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        template = finding
-        if isinstance(figure, tuple) and figure:
-            template = _SHORT.sub(rf"{{{figure[0]}.\1}}", finding)
         parameters = parameters_of(function)
         takes_network = parameters.pop("network", None) is not None
 
@@ -160,10 +155,18 @@ def experiment(
             return cast(R, result)
 
         loopback = takes_network and on_loopback is not False
-        _REGISTRY[name] = Experiment(name, measure, parameters, loopback, figure, template)
+        title = _full(finding, figure)
+        _REGISTRY[name] = Experiment(name, measure, parameters, loopback, figure, title)
         return measure
 
     return decorate
+
+
+def _full(template: str, figure: Figure) -> str:
+    """Replace {most} and the like by {KEY.most} with the first key of the figure."""
+    if callable(figure) or not figure:
+        return template
+    return _SHORT.sub(rf"{{{figure[0]}.\1}}", template)
 
 
 def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[str, Any]) -> str:

@@ -51,14 +51,8 @@ class FullLink(
     "{header_percent.ratio} times that with {header_percent.least}",
 )
 def measure(
-    rates_mbit: Annotated[Sequence[float], Between(1, 10_000, "Mbit/s"), "rates of the links"] = (
-        10,
-        100,
-        1000,
-    ),
-    mtus: Annotated[Sequence[int], Between(128, 9000, "bytes"), "MTUs of every interface"] = (
-        1500,
-    ),
+    rates_mbit: Annotated[Sequence[float], Between(1, 10_000, "Mbit/s"), "rates"] = (10, 100, 1000),
+    mtus: Annotated[Sequence[int], Between(128, 9000, "bytes"), "MTUs of all hosts"] = (1500,),
 ) -> Result[FullLink]:
     """Measure the goodput of full links of several rates, and compare it with the model's."""
     origin: dict[str, Any] = {}

@@ -49,10 +49,7 @@ class Pause(Variant, key=("pause_ms", "restarts")):
     "{after_ms[1000 ms/1000 ms, restart off]} times as long",
 )
 def measure(
-    pauses_ms: Annotated[Sequence[float], Between(0, 10_000, "ms"), "lengths of the pause"] = (
-        100,
-        1000,
-    ),
+    pauses_ms: Annotated[Sequence[float], Between(0, 10_000, "ms"), "pauses"] = (100, 1000),
     restarts: Annotated[Sequence[bool], "tcp_slow_start_after_idle"] = (True, False),
     rtt_ms: Annotated[RttMs, Between(10, 1000, "ms")] = 40.0,
 ) -> Result[Pause]:

@@ -287,6 +287,13 @@ _TCP_BUFFERS_BYTES: Final = 32 * 1024
 #: and the rate hardly varies.
 _SLOW_EVERY: Final = 10
 _COUNTS: Final = {"router": 200}  # number of blocks, if not the published one
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "published_count": PUBLISHED_COUNT,
+    "sparc_rounds": f"1 of {_SLOW_EVERY}",
+    "lo_mtu": LO_MTU,
+    "wire_mbit": WIRE_MBIT,
+    "router_queue_packets": ROUTER_QUEUE_PACKETS,
+}
 
 
 @experiment(
@@ -342,18 +349,6 @@ def measure(
             TableRow(*key, counts[key], [runs[key] for runs in results["round"] if key in runs])
             for key in keys
         ]
-        return TcpVsUdp(
-            rows,
-            provenance(
-                networks[keys[0]],
-                count={" ".join(map(str, key)): number for key, number in counts.items()},
-                published_count=PUBLISHED_COUNT,
-                tcp_buffers_bytes=tcp_buffers_bytes,
-                sparc_rounds=f"1 of {_SLOW_EVERY}",
-                lo_mtu={server: LO_MTU[server] for server in servers if server in LO_MTU},
-                lo_offload=offload,
-                wire_mbit=WIRE_MBIT,
-                router_queue_packets=ROUTER_QUEUE_PACKETS,
-                **done,
-            ),
-        )
+        details: dict[str, Any] = {"lo_offload": offload, "tcp_buffers_bytes": tcp_buffers_bytes}
+        details["count"] = {" ".join(map(str, key)): number for key, number in counts.items()}
+        return TcpVsUdp(rows, provenance(networks[keys[0]], **_SETTINGS, **details, **done))

@@ -43,9 +43,7 @@ class ReceiveBuffer(Variant):
 
 @experiment("udp-receive-buffers", on_loopback=True, figure=("lost", "drops"))
 def measure(
-    requests: Annotated[
-        Sequence[int], Between(1, 10**9, "bytes"), "SO_RCVBUF to request"
-    ] = _REQUESTS,
+    requests: Annotated[Sequence[int], Between(1, 10**9, "bytes"), "SO_RCVBUF"] = _REQUESTS,
     runs: Annotated[int, Between(1, 10_000), "rounds of all sizes"] = 5,
     count: Annotated[int, Between(1, 1_000_000), "datagrams per run"] = 3000,
 ) -> Result[ReceiveBuffer]:

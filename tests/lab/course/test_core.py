@@ -38,7 +38,7 @@ def tcplab(core: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "printed"),
     [
-        (["run", "routes"], "the other host"),
+        (["run", "connection"], "SYN ACK"),
         (["run", "capture-loss"], "not measured now: scapy is not installed: pip install"),
         (["segments", str(DATA / "tcpdump.pcap")], "connection 4: "),
         (["explain", str(DATA / "tcpdump-stall.pcap")], "Verdict"),
