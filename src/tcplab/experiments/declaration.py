@@ -112,8 +112,9 @@ def experiment(
 
     A call checks its arguments. If it cannot measure here, it returns the recording of the same
     call. ``provenance["recorded"]`` gives its date and kernel, and why it is shown. A notebook
-    announces them. With a ``network``, a call never returns a recording. A call raises ParameterError if an argument is out of range, and
-    LabError if no laboratory can be created, a program fails, or a needed recording is missing.
+    announces them. With a ``network``, a call never returns a recording. A call raises
+    ParameterError if an argument is out of range, and LabError if no laboratory can be created, a
+    program fails, or a needed recording is missing.
 
     Args:
         name: name of the experiment on the command line and of its recordings
