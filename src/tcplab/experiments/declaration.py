@@ -110,11 +110,10 @@ def experiment(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function `measure(…) -> Result` as an experiment.
 
-    A call checks its arguments. If it cannot measure here, it returns the recording of the same
-    call. ``provenance["recorded"]`` gives its date and kernel, and why it is shown. A notebook
-    announces them. With a ``network``, a call never returns a recording. A call raises
-    ParameterError if an argument is out of range, and LabError if no laboratory can be created, a
-    program fails, or a needed recording is missing.
+    A call checks its arguments. If it cannot measure here and has no ``network``, it returns the
+    recording of the same call, whose provenance["recorded"] says why. It raises ParameterError if
+    an argument is out of range, and LabError if no laboratory can be created, a program fails, or
+    a needed recording is missing.
 
     Args:
         name: name of the experiment on the command line and of its recordings
