@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from tcplab import checks
 from tcplab.errors import LabError
 from tcplab.lab import Host
 from tcplab.lab.interfaces import SEGMENTATION, Interfaces
+
+T = TypeVar("T")
 
 _MIN_MTU: Final = 68  # RFC 791
 MAX_MTU: Final = 65_535  #: also the length of the longest IPv4 packet, on any interface
@@ -18,21 +21,35 @@ _MAX_LO_MTU: Final = 65_536
 _SIOCSIFMTU: Final = 0x8922  # <linux/sockios.h>
 
 
-def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None:
-    """Limit the rate of the host's interface, as `tc qdisc replace … root tbf rate …` does."""
-    from pyroute2 import IPRoute, NetlinkError
+def with_route_socket(host: Host, work: Callable[[Any], T]) -> T:
+    """Return work(IPRoute) with a netlink socket of the host.
 
-    def replace() -> None:
+    The work is done in a thread, because pyroute2 runs an event loop, and a notebook's thread has
+    one already.
+    """
+
+    def run() -> T:
+        from pyroute2 import IPRoute
+
         netlink = host.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
         with netlink, IPRoute(fileno=netlink.detach()) as kernel:
-            index = kernel.link_lookup(ifname=host.interface)[0]
-            bucket = {"rate": rate, "burst": burst, "latency": latency}
-            kernel.tc("replace", "tbf", index=index, handle="1:", **bucket)
+            return work(kernel)
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
+
+
+def put_token_bucket(host: Host, *, rate: str, burst: int, latency: str) -> None:
+    """Limit the rate of the host's interface, as `tc qdisc replace … root tbf rate …` does."""
+    from pyroute2 import NetlinkError
+
+    def replace(kernel: Any) -> None:
+        index = kernel.link_lookup(ifname=host.interface)[0]
+        bucket = {"rate": rate, "burst": burst, "latency": latency}
+        kernel.tc("replace", "tbf", index=index, handle="1:", **bucket)
 
     try:
-        # pyroute2 runs an event loop, and a notebook's thread has one already.
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(replace).result()
+        with_route_socket(host, replace)
     except NetlinkError as error:
         raise LabError(
             f"this kernel cannot limit a rate (sch_tbf: {error.args[-1]}); to load the module:"
