@@ -36,6 +36,7 @@ PACKAGES: Final = {
 #: The extra of this package that brings a module, for modules that some rooms cannot work without.
 _EXTRAS: Final = {
     "IPython": "course",
+    "distributed": "cluster",
     "ipywidgets": "course",
     "jupyterlab": "course",
     "matplotlib": "course",

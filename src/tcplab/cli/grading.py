@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -22,33 +23,31 @@ INTO: Final = "handout/{assignment}/{student}.zip"
 
 Folder = Annotated[Path, Spelled(Path, "FOLDER")]
 Number = Annotated[int, Spelled(int, "N")]
+Assignment = Annotated[str, "name of the assignment, such as small-writes"]
+Course = Annotated[
+    Path, Spelled(Path, "FOLDER"), "folder of the course (default: the current directory)"
+]
 
 
 def grade(
-    assignment: str,
+    assignment: Assignment,
     *students: str,
     jobs: Number = 0,
     again: Annotated[Sequence[str] | None, Spelled(str, "STUDENT")] = None,
     no_feedback: bool = False,
-    unsafe_no_sandbox: bool = False,
     scheduler: Annotated[str, Spelled(str, "ADDRESS")] = "",
     watch: bool = False,
-    tries: Number | None = None,
-    course: Folder = Path(),
+    course: Course = Path(),
 ) -> int:
     """Grade all submissions of an assignment in sandboxes, and write the report.
 
     Args:
-        assignment: name of the assignment, such as small-writes.
         students: grade only these students.
         jobs: number of submissions to grade in parallel (default: one per processor).
         again: grade unchanged submissions again (only those of the students named, if any).
         no_feedback: do not make feedback pages.
-        unsafe_no_sandbox: run submissions without a sandbox; every feedback page then says so.
         scheduler: grade on the workers of this Dask scheduler, such as tcp://10.0.0.5:8786.
         watch: grade submissions as they arrive in nbgrader's exchange, until Ctrl-C.
-        tries: with --watch, hide a question's result after N attempts that lost points (default 5).
-        course: folder of the course (default: the current directory).
 
     Example: tcplab grade small-writes --jobs 4
     """
@@ -57,19 +56,16 @@ def grade(
 
         from sqlalchemy.exc import OperationalError  # isort: skip
 
-    run_by: dict[str, Any] = {
-        "course": course,
-        "jobs": jobs,
-        "scheduler": scheduler,
-        "unsafe_no_sandbox": unsafe_no_sandbox,
-    }
+    run_by: dict[str, Any] = {"course": course, "jobs": jobs, "scheduler": scheduler}
     with processes.on_interrupt(processes.note_interrupt):
         try:
             if watch:
+                from tcplab.grading.watch import watch as grade_arrivals
+
                 given = {"STUDENT": students, "--again": again, "--no-feedback": no_feedback}
-                return _watch(assignment, tries, given, run_by)
-            if tries is not None:
-                raise ParameterError("--tries works only with --watch")
+                for option in (option for option, value in given.items() if value):
+                    raise ParameterError(f"{option} cannot be combined with --watch")
+                return _report(grade_arrivals(assignment, partial(print, flush=True), **run_by))
             run = batch.grade(
                 assignment,
                 **run_by,
@@ -89,21 +85,19 @@ def grade(
 def autograde(
     folder: Annotated[Path, Spelled(Path, "FOLDER")],
     *,
-    assignment: str,
+    assignment: Assignment,
     student: str,
     results: Annotated[Path, Spelled(Path, "FILE")],
     platform: str = "gradescope",
-    course: Folder = Path(),
+    course: Course = Path(),
 ) -> int:
     """Grade one submission for another platform, and write its results as JSON.
 
     Args:
         folder: the folder with the notebook and the programs.
-        assignment: name of the assignment, such as small-writes.
         student: id of the student, from which the numbers in the questions derive.
         results: file to write.
         platform: gradescope or prairielearn.
-        course: folder of the course (default: the current directory).
 
     Example: tcplab autograde submission --assignment cork --student ada --results results.json
     """
@@ -113,7 +107,7 @@ def autograde(
     judged = platforms.autograde(
         folder, assignment, student, course=course, platform=platform, into=results
     )
-    points, full = sum(one.points for one in judged), sum(one.full for one in judged)
+    points, full = sum(one.points for one in judged), sum(one.max_points for one in judged)
     print(f"{points:g} of {full:g} points; results: {results}")
     return 0
 
@@ -121,62 +115,38 @@ def autograde(
 def _report(run: Batch) -> int:
     from tcplab.grading.neutral import one_line
 
-    for lacking, reasons in (("no grade: ", run.failed), ("", run.lacking())):
+    for lacking, reasons in (("no grade: ", run.failed), ("", run.lacking)):
         for student, reason in reasons.items():
             print(f"tcplab: {one_line(student)}: {lacking}{one_line(reason)}", file=sys.stderr)
-    rate = 60 * len(run.graded) / run.seconds if run.seconds else 0.0
     print(
-        f"{len(run.graded)} graded in {run.seconds:.0f} s ({rate:.0f} per minute),"
-        f" {len(run.kept)} unchanged, {len(run.failed)} without a grade"
+        f"{len(run.graded)} graded in {run.seconds:.0f} s, {len(run.kept)} unchanged,"
+        f" {len(run.failed)} without a grade"
     )
     if run.feedback:
         print(f"feedback pages updated with marks given by hand: {len(run.feedback)}")
-    if run.report:
-        print(f"report: {os.path.relpath(run.report)}")
+    print(f"report: {os.path.relpath(run.report or '')}")
     if run.interrupted:
         print("tcplab: interrupted; the same command continues from here", file=sys.stderr)
         return 130
     return run.exit_status
 
 
-def _watch(
-    assignment: str, tries: int | None, given: Mapping[str, Any], run_by: Mapping[str, Any]
-) -> int:
-    from tcplab.grading.watch import TRIES, watch
-
-    for option, value in given.items():
-        if value not in ((), [], None, False):
-            raise ParameterError(f"{option} cannot be combined with --watch")
-
-    def tell(line: str) -> None:
-        print(line, flush=True)
-
-    watched = watch(assignment, tell, tries=TRIES if tries is None else tries, **run_by)
-    pages = len(watched.waited_s)
-    within = f", 95 % of them within {watched.p95_s():.1f} s" if pages else ""
-    print(f"\n{pages} pages released{within}; {len(watched.batch.failed)} without a grade")
-    print(f"report: {os.path.relpath(watched.batch.report or '')}")
-    return watched.batch.exit_status
-
-
 def collect(
-    assignment: str,
+    assignment: Assignment,
     downloads: Annotated[Sequence[Path], Spelled(Path, "DOWNLOAD")],
     *,
     replace: bool = False,
     students: Annotated[Path | None, Spelled(Path, "FILE")] = None,
     take: Annotated[Sequence[str], Spelled(str, "ARCHIVE")] = (),
-    course: Folder = Path(),
+    course: Course = Path(),
 ) -> int:
     """Unpack the submissions in an LMS download or in a folder of LOGIN.zip archives.
 
     Args:
-        assignment: name of the assignment, such as small-writes.
         downloads: the LMS's single archive, or a folder with the learners' archives.
         replace: replace submissions that were collected before and differ.
         students: file with the class, one login per line or the LMS's CSV; kept as class.txt.
         take: of several archives of one login, take the one with this name.
-        course: folder of the course (default: the current directory).
 
     Example: tcplab collect small-writes downloads/small-writes.zip
     """
@@ -198,31 +168,34 @@ def collect(
         print(f"tcplab: {one_line(archive)}: not collected: {reason}", file=sys.stderr)
     if collected.missing:
         print(f"nothing from {len(collected.missing)}: {', '.join(collected.missing)}")
-    print(f"{len(rows)} collected, {len(collected.refused)} not")
-    return (3 if rows else 1) if collected.refused else 0
+    kept = sum(outcome.startswith("kept") for outcome in collected.done.values())
+    refused = len(collected.refused)
+    print(f"{len(rows) - kept} collected, {kept} kept as they were, {refused} not")
+    return (3 if rows else 1) if kept or refused else 0
 
 
 def give_back(
-    assignment: str,
+    assignment: Assignment,
     downloads: Annotated[Sequence[Path], Spelled(Path, "DOWNLOAD")],
     *,
-    course: Folder = Path(),
+    take: Annotated[Sequence[str], Spelled(str, "ARCHIVE")] = (),
+    course: Course = Path(),
 ) -> int:
     """Pack the feedback pages into one archive that an LMS can return to its learners.
 
     Args:
-        assignment: name of the assignment, such as small-writes.
         downloads: the download that you gave to `tcplab collect`.
-        course: folder of the course (default: the current directory).
+        take: of several archives of one login, take the one with this name.
 
     Example: tcplab give-back small-writes downloads/small-writes.zip
     """
     with loading():
         from tcplab.grading import collect as collecting
+        from tcplab.grading.neutral import one_line
 
-    target, given, missing = collecting.give_back(assignment, downloads, course=course)
-    for login in missing:
-        print(f"tcplab: {login}: no feedback page; grade it first", file=sys.stderr)
+    target, given, missing = collecting.give_back(assignment, downloads, course=course, take=take)
+    for name, reason in sorted(missing.items()):
+        print(f"tcplab: {one_line(name)}: {reason}", file=sys.stderr)
     print(f"pages packed: {len(given)}; upload {os.path.relpath(target)} as feedback files")
     return (3 if given else 1) if missing else 0
 
@@ -266,11 +239,7 @@ def class_predictions(
 
 
 def draw(
-    *assignments: str,
-    new_secret: bool = False,
-    captures: Number = 0,
-    only: Annotated[Sequence[int], Spelled(int, "N")] = (),
-    course: Folder = Path(),
+    *assignments: str, new_secret: bool = False, captures: Number = 0, course: Course = Path()
 ) -> int:
     """Draw new numbers and captures for this course from its secret.
 
@@ -278,8 +247,6 @@ def draw(
         assignments: names of the assignments, such as small-writes (default: all).
         new_secret: replace the course's secret first.
         captures: captures per assignment, at least 96 and one per learner (default: unchanged).
-        only: record only these captures.
-        course: folder of the course (default: the current directory).
 
     Example: tcplab draw --new-secret --captures 120
     """
@@ -304,8 +271,7 @@ def draw(
             continue
         try:
             with tqdm(desc=name, unit="capture", disable=None) as bar:
-                for done, total in drawing.draw(known[name], captures=captures, only=only):
-                    bar.total, bar.n = total, done
+                for bar.n, bar.total in drawing.draw(known[name], captures=captures):
                     bar.refresh()
             waiting.remove(name)
         except (LabError, OSError) as error:
@@ -314,7 +280,6 @@ def draw(
             break
     if waiting:
         options = f" --captures {captures}" if captures else ""
-        options += "".join(f" --only {number}" for number in only)
         options += f" --course {course}" if course != Path() else ""
         rest = f"tcplab draw{options} {' '.join(waiting)}"
         print(f"tcplab: {len(waiting)} not drawn; to go on: {rest}", file=sys.stderr)
@@ -324,46 +289,40 @@ def draw(
 
 
 def handout(
-    assignment: str,
+    assignment: Assignment,
     *,
     students: Annotated[Path, Spelled(Path, "FILE")],
     into: Annotated[str, Spelled(str, "WHERE")] = INTO,
-    course: Folder = Path(),
+    course: Course = Path(),
 ) -> int:
     """Copy a released exercise for each student, with only that student's captures.
 
     Args:
-        assignment: name of the assignment, such as small-writes.
         students: file with one student id per line.
         into: .zip file or folder for each copy (default: handout/{assignment}/{student}.zip).
-        course: folder of the course (default: the current directory).
 
     Example: tcplab handout small-writes --students class.txt --into small-writes.zip
     """
     with loading():
-        from tcplab.grading.ledger import keep_class, students_in
+        from tcplab.grading.ledger import keep_class
         from tcplab.grading.release import hand_out
 
     root = course.resolve()
     released = root / "exercises" / assignment
-    logins = students_in(students)
-    keep_class(root, logins)
-    for _made in hand_out(released, logins, str(root / into)):
-        pass
+    logins = keep_class(root, students)
+    hand_out(released, logins, str(root / into))
     print(f"{len(logins)} copies in {into.format(assignment=assignment, student='STUDENT')}")
     return 0
 
 
 def try_assignment(
-    assignment: str, *names: str, student: str = "ada", course: Folder = Path()
+    assignment: Assignment, *names: str, student: str = "ada", course: Course = Path()
 ) -> int:
     """Grade an assignment's solution, its untouched exercise and its mutants, and check its rules.
 
     Args:
-        assignment: name of the assignment, such as small-writes.
         names: reference, untouched or the name of a mutant (default: all).
         student: student id whose numbers to use (default: ada).
-        course: folder of the course (default: the current directory).
 
     Example: tcplab try-assignment small-writes reference
     """
@@ -400,7 +359,6 @@ def new_assignment(name: str, *, course: Folder = Path()) -> int:
 
     Args:
         name: name of the assignment; may contain letters, digits, - and _.
-        course: folder of the course (default: the current directory).
 
     Example: tcplab new-assignment my-set
     """
@@ -410,6 +368,5 @@ def new_assignment(name: str, *, course: Folder = Path()) -> int:
     folder = make(course, name)
     shown = os.path.relpath(folder)
     print(f"{shown}: edit task.py, {name}.ipynb and hidden/, then")
-    print(f"    tcplab try-assignment {name}")
-    print(f"    nbgrader generate_assignment {name}")
+    print(f"    tcplab try-assignment {name}\n    nbgrader generate_assignment {name}")
     return 0

@@ -1,9 +1,8 @@
 """Read and write `captures.zip`, the archive of an assignment's captures.
 
-A student's numbers name members of the archive, such as `captures/17.pcapng`. The member
-`captures/17.log` lists the calls of the recorded program. An archive is rewritten only if a member
-has changed, since another version of zlib may compress the same captures to other bytes. A damaged
-archive raises ParameterError.
+A student's numbers name members such as `captures/17.pcapng`. `captures/17.log` lists the calls of
+the recorded program. An archive is rewritten only if a member has changed, since another
+version of zlib may compress it to other bytes. A damaged archive raises ParameterError.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 def write_whole(path: Path, text: str) -> None:
     """Write a file completely or not at all, even if the process is killed."""
     with whole_file(path) as draft:
-        draft.write_text(text)
+        draft.write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +78,6 @@ class Stored:
                 raise _unusable(self.folder, error) from None
 
 
-def captures_in(folder: Path) -> list[Stored]:
-    """Return all captures of an assignment, ordered by their numbers."""
-    with _opened(folder) as archive:
-        names = [name for name in archive.namelist() if name.endswith(".pcapng")]
-    return [Stored(folder, name) for name in sorted(names, key=_order)]
-
-
 def named_in(numbers: Mapping[str, Any]) -> list[str]:
     """Return the names of the captures in a student's numbers, such as "captures/17.pcapng"."""
     return [*numbers.get("captures", ()), *([numbers["capture"]] if "capture" in numbers else ())]
@@ -96,7 +88,7 @@ def read_archive(folder: Path, captures: Collection[str] | None = None) -> dict[
     with _opened(folder) as archive:
         names = archive.namelist()
         if captures is not None:
-            if missing := sorted(set(captures) - set(names), key=_order):
+            if missing := sorted(set(captures) - set(names)):
                 raise ParameterError(
                     f"{folder / ARCHIVE_FILE} lacks {missing[0]}; if it was made for another id"
                     " than your login, write that id into the first cell, as student"
@@ -115,7 +107,7 @@ def write_archive(folder: Path, members: Mapping[str, bytes]) -> None:
         if read_archive(folder) == members:
             return
     with whole_file(path) as fresh, zipfile.ZipFile(fresh, "w") as archive:
-        for name in sorted(members, key=_order):
+        for name in sorted(members, key=lambda name: (len(name), name)):
             entry = zipfile.ZipInfo(name, _NO_TIME)
             entry.external_attr, entry.create_system = _PLAIN_FILE, _MADE_ON_UNIX
             archive.writestr(entry, members[name], zipfile.ZIP_DEFLATED)
@@ -134,10 +126,6 @@ def take_out(folder: Path, captures: Collection[str], into: Path) -> None:
                 f"{path} cannot be written ({error.strerror}); copy the folder {into.resolve()} to"
                 " a place where you can write, and work there"
             ) from None
-
-
-def _order(name: str) -> tuple[int, str]:
-    return len(name), name
 
 
 def _opened(folder: Path) -> zipfile.ZipFile:

@@ -1,22 +1,20 @@
 """Grade a whole class in parallel, and continue after an interruption (`tcplab grade`).
 
 A ledger records finished work, so that a run after Ctrl-C, SIGKILL or a late submission grades only
-what is new, and updates feedback where a person has given marks. nbgrader's own commands work on
-the same folders before, between and after such runs.
+what is new, and updates feedback where a person has given marks.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import stat
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading.course import load_course, source_folder
+from tcplab.grading.course import folder_of, load_assignment
 from tcplab.grading.ledger import (
     CLASS_FILE,
     NO_MARKS,
@@ -38,11 +36,13 @@ from tcplab.grading.neutral import same_for_people, unfit_id
 from tcplab.grading.processes import Finished, look_for_interrupt, run_each
 from tcplab.grading.release import release
 from tcplab.grading.staging import content_key
+from tcplab.lab.scratch import temporary_folder
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
 
 
+_LACKING: Final = {"not_judged": "not judged", "no_feedback": "no feedback page"}
 #: The grader gives up on a submission after this time. Other limits should end it earlier.
 DEADLINE_S: Final = 480.0
 
@@ -53,13 +53,10 @@ class Batch:
 
     graded: list[str] = field(default_factory=list)  #: students who were graded in this run
     kept: list[str] = field(default_factory=list)  #: students whose grades were up to date
-    #: students in `kept` whose feedback page was made or updated
-    feedback: list[str] = field(default_factory=list)
+    feedback: list[str] = field(default_factory=list)  #: students in `kept` with a new page
     failed: dict[str, str] = field(default_factory=dict)  #: reasons for missing grades, by student
-    #: reasons for missing feedback pages of students who have a grade, by student
-    no_feedback: dict[str, str] = field(default_factory=dict)
-    #: questions that could not be judged, with reasons, by student; the rest of the grade is valid
-    not_judged: dict[str, str] = field(default_factory=dict)
+    #: what submissions with a grade lack, which is a verdict or a feedback page, by student
+    lacking: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False  #: True if Ctrl-C ended the run
     seconds: float = 0.0  #: duration of the run
     report: Path | None = None  #: path of the page with the report
@@ -67,33 +64,26 @@ class Batch:
     @property
     def exit_status(self) -> int:
         """0 if all is done, 3 if a grade, page or verdict is missing, and 1 if all grades are."""
-        if not (self.failed or self.no_feedback or self.not_judged):
+        if not (self.failed or self.lacking):
             return 0
         return 3 if self.graded or self.kept else 1
 
-    def lacking(self) -> dict[str, str]:
-        """Return what graded submissions lack, by student."""
-        lacking = {student: f"not judged: {reason}" for student, reason in self.not_judged.items()}
-        for student, reason in self.no_feedback.items():
-            earlier = f"{lacking[student]}; " if student in lacking else ""
-            lacking[student] = f"{earlier}no feedback page: {reason}"
-        return lacking
-
     def take(self, finished: Finished[GradingTask]) -> None:
-        """Record the result of grading one submission."""
+        """Record the result of grading one submission, which replaces that of an earlier one."""
         student = finished.task.student
         result = finished.result or {"did": "graded", "error": finished.error}
-        if result["did"] != "graded":
-            self.kept.append(student)
-        if reason := result.get("no_feedback"):
-            self.no_feedback[student] = reason
-        if reason := result.get("not_judged"):
-            self.not_judged[student] = reason
+        for reasons in (self.failed, self.lacking):
+            reasons.pop(student, None)
+        lacking = [f"{what}: {result[key]}" for key, what in _LACKING.items() if result.get(key)]
+        if lacking:
+            self.lacking[student] = "; ".join(lacking)
         if result["error"] is not None:
             self.failed[student] = result["error"]
         elif result["did"] == "graded":
             self.graded.append(student)
-        elif result["did"] == "feedback":
+        if result["did"] != "graded":
+            self.kept.append(student)
+        if result["did"] == "feedback":
             self.feedback.append(student)
 
 
@@ -111,9 +101,14 @@ def grade(
     wanted = _submissions(work.folders, assignment, students, batch.failed)
     work.release()
     marks = marks_by_hand(work.folders, assignment)
-    batch.kept = [] if again else _up_to_date(work, wanted, marks)
+    ledger = GradeLedger(work.folders, assignment)
+    for student in () if again else wanted:
+        if ledger.has_feedback(student, marks.get(student, NO_MARKS)):
+            submitted = folder_of(work.folders, "submitted", student, assignment)
+            if ledger.has_grade(student, content_key(submitted, work.source_key)):
+                batch.kept.append(student)
     tasks = [
-        work.task(student, marks.get(student, NO_MARKS), again=again, feedback=feedback)
+        work.task(student, marks_key=marks.get(student, NO_MARKS), again=again, feedback=feedback)
         for student in wanted
         if student not in batch.kept
     ]
@@ -122,10 +117,6 @@ def grade(
             _run(batch, executor, tasks)
     work.write_report(batch)
     return batch
-
-
-#: A function that calls grade_submission() with each task, as run_each() does.
-Executor = Callable[[Iterable[GradingTask | None]], Generator[Finished[GradingTask]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,33 +129,15 @@ class Work:
     folders: CourseDirectory
     jobs: int
     scheduler: str  #: address of the Dask scheduler, or empty to grade on this machine
-    unsafe_no_sandbox: bool
-    source_key: str  #: digest of the assignment and of how it is graded
-    run: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-    @property
-    def reports(self) -> Path:
-        return self.course / "reports" / self.assignment
-
-    def task(self, student: str, marks_key: str, **options: Any) -> GradingTask:
-        """Return the task of grading the submission of a student."""
-        return GradingTask(
-            student,
-            self.assignment,
-            self.course,
-            self.reports,
-            self.source_key,
-            marks_key,
-            unsafe_no_sandbox=self.unsafe_no_sandbox,
-            run=self.run,
-            **options,
-        )
+    source_key: str  #: digest of the assignment
+    task: Callable[..., GradingTask]  #: make the task of grading the submission of a student
 
     def release(self) -> None:
         """Make the learners' version and the gradebook's entry unless both exist."""
         # If two graders start at the same time, the first makes them and the second finds them.
         with locked(self.course / "reports" / ".lock"):
-            _release(self.config, self.folders, self.assignment)
+            if not _is_released(self.folders, self.assignment):
+                release(self.config, self.assignment)
         look_for_interrupt()
 
     def write_report(self, batch: Batch) -> None:
@@ -172,27 +145,24 @@ class Work:
         from tcplab.grading.report import write_report
 
         batch.report = write_report(
-            self.config, self.assignment, self.course, batch.failed, batch.lacking()
+            self.config, self.assignment, self.course, batch.failed, batch.lacking
         )
 
     @contextmanager
-    def executor(self) -> Iterator[Executor]:
-        """Yield a function that grades tasks, and remove its temporary files at the end."""
+    def executor(self) -> Iterator[Any]:
+        """Yield a function that grades tasks like run_each, and remove its temporary files."""
         if self.scheduler:
             from tcplab.grading.cluster import Needs, run_each_at
 
             is_file = self.folders.db_url.startswith("sqlite:")
-            needs = Needs(
-                self.course, socket.gethostname() if is_file else "", not self.unsafe_no_sandbox
-            )
+            needs = Needs(self.course, socket.gethostname() if is_file else "")
             yield partial(run_each_at, self.scheduler, _grade, needs=needs, deadline_s=DEADLINE_S)
             return
-        from tcplab.grading.steps import grade_submission  # slow, and of no use if none has changed
+        import tcplab.grading.steps  # noqa: F401  # before the processes fork, since it is slow
 
-        with scratch_folder(self.reports) as scratch:
-            yield partial(
-                run_each, grade_submission, jobs=self.jobs, scratch=scratch, deadline_s=DEADLINE_S
-            )
+        with temporary_folder(f"{self.course}/reports/{self.assignment}") as name:
+            options: dict[str, Any] = {"scratch": Path(name), "deadline_s": DEADLINE_S}
+            yield partial(run_each, _grade, jobs=self.jobs, **options)
 
 
 def _grade(task: GradingTask) -> Any:
@@ -202,19 +172,11 @@ def _grade(task: GradingTask) -> Any:
     return grade_submission(task)
 
 
-def prepare(
-    assignment: str,
-    *,
-    course: Path = Path(),
-    jobs: int = 0,
-    scheduler: str = "",
-    unsafe_no_sandbox: bool = False,
-) -> Work:
+def prepare(assignment: str, *, course: Path = Path(), jobs: int = 0, scheduler: str = "") -> Work:
     """Check that an assignment can be graded here, and return the settings.
 
-    Raise ParameterError or LabError if it cannot be graded. The folder `course` holds
-    nbgrader_config.py. `jobs` submissions are graded in parallel, by default one per processor.
-    `scheduler` is the address of a Dask scheduler whose workers grade instead of this machine.
+    Raise ParameterError or LabError if it cannot be graded. `jobs` submissions are graded in
+    parallel, by default one per processor, or `scheduler` is the address of a Dask scheduler.
     """
     from tcplab.grading.sandbox import why_no_sandbox
 
@@ -225,40 +187,36 @@ def prepare(
             f"jobs={jobs} applies to this machine only; set --nthreads of the workers"
         )
     course = course.resolve()
-    config, folders = load_course(course)
-    source = source_folder(folders, assignment)
+    config, folders, source = load_assignment(course, assignment)
     if not (source / "hidden" / "judge.py").is_file():
         raise ParameterError(f"{source} has no hidden/judge.py; see docs/grading.md")
-    if not (unsafe_no_sandbox or scheduler) and (reason := why_no_sandbox()):
-        raise LabError(
-            f"submissions are not graded without a sandbox. {reason}"
-            " (or, if you trust them all: --unsafe-no-sandbox)"
-        )
-    source_key = content_key(source, "unsafe" if unsafe_no_sandbox else "sandboxed")
-    jobs = jobs or os.cpu_count() or 1
-    return Work(assignment, course, config, folders, jobs, scheduler, unsafe_no_sandbox, source_key)
+    if not scheduler and (reason := why_no_sandbox()):
+        raise LabError(f"submissions are not graded without a sandbox. {reason}")
+    jobs, key = jobs or os.cpu_count() or 1, content_key(source)
+    about: dict[str, Any] = {"assignment": assignment, "course": course, "source_key": key}
+    task = partial(GradingTask, **about, run=uuid.uuid4().hex)
+    return Work(assignment, course, config, folders, jobs, scheduler, key, task)
 
 
 def _submissions(
     folders: CourseDirectory, assignment: str, students: Sequence[str], failed: dict[str, str]
 ) -> list[str]:
     """Return those in `students`, or all who handed in; add unfit folders to `failed`."""
-    submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
-    submitters = []
+    submitted, listed = folder_of(folders, "submitted"), read_class(Path(folders.root))
+    names = []
     for folder in sorted(submitted.iterdir()) if submitted.is_dir() else ():
         try:
-            is_submission = stat.S_ISDIR((folder / assignment).stat().st_mode)
+            if stat.S_ISDIR((folder / assignment).stat().st_mode):
+                names.append(folder.name)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             failed[folder.name] = f"{error.strerror}: {folder.name}/{assignment}"
-            continue
-        if is_submission and (reason := unfit_id(folder.name)):
-            failed[folder.name] = f"the folder's name {reason}; it must be the student's id"
-        elif is_submission:
-            submitters.append(folder.name)
-    failed |= _unsure(submitters, read_class(Path(folders.root)))
-    submitters = [student for student in submitters if student not in failed]
+    alike = Counter(map(same_for_people, names))
+    for name in names:
+        if reason := _why_unfit(name, listed, alike):
+            failed[name] = reason
+    submitters = [name for name in names if name not in failed]
     if unknown := sorted(set(students) - {*submitters, *failed}):
         raise ParameterError(f"no submission of {', '.join(unknown)} in {submitted}")
     if not submitters and not failed:
@@ -266,71 +224,35 @@ def _submissions(
     return [student for student in submitters if not students or student in students]
 
 
-def _unsure(submitters: Sequence[str], listed: Sequence[str]) -> dict[str, str]:
-    """Return those whose grade could be another person's, with the reason."""
-    alike = Counter(map(same_for_people, submitters))
-    unsure = {}
-    for student in submitters:
-        if listed and student not in listed:
-            unsure[student] = f"not in {CLASS_FILE}; add the id there, or rename the folder"
-        elif alike[same_for_people(student)] > 1:
-            unsure[student] = "the id of another student differs from this one by case only"
-    return unsure
+def _why_unfit(student: str, listed: Sequence[str], alike: Mapping[str, int]) -> str | None:
+    if reason := unfit_id(student):
+        return f"the folder's name {reason}; it must be the student's id"
+    if listed and student not in listed:
+        return f"not in {CLASS_FILE}; add the id there, or rename the folder"
+    if alike[same_for_people(student)] > 1:
+        return "the id of another student differs from this one by case only"
+    return None
 
 
-def _up_to_date(work: Work, students: Sequence[str], marks: dict[str, str]) -> list[str]:
-    """Return those whose grades and pages are up to date."""
-    folders, directory = work.folders, work.folders.submitted_directory
-    ledger = GradeLedger(work.reports, folders, work.assignment)
-
-    def is_up_to_date(student: str) -> bool:
-        submitted = Path(folders.format_path(directory, student, work.assignment))
-        return ledger.has_feedback(student, marks.get(student, NO_MARKS)) and ledger.has_grade(
-            student, content_key(submitted, work.source_key)
-        )
-
-    return [student for student in students if is_up_to_date(student)]
-
-
-def _release(config: Any, folders: CourseDirectory, assignment: str) -> None:
+def _is_released(folders: CourseDirectory, assignment: str) -> bool:
     from nbgrader.api import Gradebook, MissingEntry
 
-    released = Path(folders.format_path(folders.release_directory, ".", assignment))
-    try:  # nbgrader writes this file last, so a damaged one shows that nbgrader was killed
-        whole = bool(json.loads((released / f"{assignment}.ipynb").read_bytes()))
-    except (FileNotFoundError, ValueError):
-        whole = False
+    released = folder_of(folders, "release", assignment=assignment)
     # For a new gradebook nbgrader runs alembic, which would print a traceback after Ctrl-C.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         gradebook = Gradebook(folders.db_url, folders.course_id)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    with gradebook:
-        try:
-            known = bool(gradebook.find_assignment(assignment).notebooks)
-        except MissingEntry:
-            known = False
-    if not (known and whole):
-        release(config, assignment)
+    try:  # nbgrader writes the notebook last, so a damaged one shows that nbgrader was killed
+        with gradebook:
+            notebook = json.loads((released / f"{assignment}.ipynb").read_bytes())
+            return bool(notebook and gradebook.find_assignment(assignment).notebooks)
+    except (FileNotFoundError, ValueError, MissingEntry):
+        return False
 
 
-@contextmanager
-def scratch_folder(reports: Path) -> Iterator[Path]:
-    """Yield a temporary folder, after removing the folders of killed runs on this machine."""
-    prefix = f".scratch-{socket.gethostname()}-"
-    for old in reports.glob(f"{prefix}*"):
-        if not Path("/proc", old.name.removeprefix(prefix)).exists():
-            shutil.rmtree(old, ignore_errors=True)
-    folder = reports / f"{prefix}{os.getpid()}"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _run(batch: Batch, executor: Executor, tasks: Sequence[GradingTask]) -> None:
+def _run(batch: Batch, executor: Any, tasks: Sequence[GradingTask]) -> None:
     from tqdm import tqdm
 
     began_s = time.monotonic()

@@ -2,8 +2,7 @@
 
 Each thread of a worker grades one submission at a time, in a separate process. All machines share
 the course's folder, for example over NFS. A scheduler may give a submission to a second worker, and
-a restarted scheduler forgets its tasks. The ledger nevertheless ensures that each submission is
-graded only once.
+the ledger ensures that it is graded only once. The command ends with the scheduler.
 """
 
 from __future__ import annotations
@@ -21,18 +20,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.neutral import one_line
 from tcplab.grading.processes import Coming, Finished, look_for_interrupt, run_each
+from tcplab.machine import require_modules
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
 T = TypeVar("T")
 
-#: How long to wait for a scheduler that is being restarted, and for a worker if there is none.
+#: How long to wait for a worker if there is none.
 PATIENCE_S: Final = 120.0
 _CONNECT_S: Final = 5.0
 
@@ -43,7 +43,6 @@ class Needs:
 
     course: Path  #: folder of the course
     gradebook_on: str  #: host with the gradebook's file, or empty if a server has the gradebook
-    sandbox: bool
 
     def lacking(self) -> str | None:
         """Return why this machine cannot grade, or None if it can."""
@@ -52,10 +51,8 @@ class Needs:
         if not (self.course / "nbgrader_config.py").is_file():
             return f"has no {self.course}: the course's folder must be the same on all machines"
         if self.gradebook_on not in ("", socket.gethostname()):
-            return (
-                f"cannot write to a gradebook that is a file on {self.gradebook_on}: use PostgreSQL"
-            )
-        return _why_no_sandbox() if self.sandbox else None
+            return f"cannot write to a gradebook file on {self.gradebook_on}: use PostgreSQL"
+        return _why_no_sandbox()
 
 
 @functools.cache
@@ -79,17 +76,27 @@ def run_each_at(
     the iterator is closed, running tasks continue and no further tasks start.
     """
     work = functools.partial(_work, function, needs, deadline_s)
-    coming = Coming(tasks)
-    with _Cluster[T](address, work) as cluster:
-        while cluster.running or not coming.is_over:
+    coming, ended = Coming(tasks), Queue[Any]()
+    running: dict[str, tuple[T, Future]] = {}
+    workers = _Workers(address)
+    try:
+        while running or not coming.is_over:
             look_for_interrupt()
-            for _ in range(cluster.room()):
-                if (following := coming.take()) is None:
-                    break
-                cluster.submit(following)
-            finished, lost = cluster.wait(1.0)
-            coming.again.extend(lost)
-            yield from finished
+            threads = workers.threads()
+            while len(running) < threads and (task := coming.take()) is not None:
+                future = workers.client.submit(work, task, pure=False)
+                running[future.key] = (task, future)
+                future.add_done_callback(ended.put)
+            with suppress(Empty):
+                future = ended.get(timeout=1.0)
+                task, _ = running.pop(future.key)
+                if (finished := workers.result(task, future)) is None:
+                    coming.again.append(task)
+                else:
+                    yield finished
+    finally:
+        with suppress(Exception):
+            workers.client.close(timeout=_CONNECT_S)
 
 
 def _work(function: Callable[[T], Any], needs: Needs, deadline_s: float, task: T) -> dict[str, Any]:
@@ -115,106 +122,58 @@ def _short(folder: str) -> str:
     return f"/proc/{os.getpid()}/fd/{os.open(folder, os.O_PATH | os.O_CLOEXEC)}"
 
 
-class _Cluster(Generic[T]):
-    def __init__(self, address: str, work: Callable[[T], dict[str, Any]]) -> None:
-        self._address = address
-        self._work = work
-        self._ended: Queue[Future] = Queue()
-        self._without_workers_s: float | None = None
-        self._last_refusal = ""
-        self.running: dict[str, tuple[T, Future]] = {}
-        self._client = self._connect()
+class _Workers:
+    """The workers of a scheduler."""
 
-    def __enter__(self) -> _Cluster[T]:
-        return self
+    def __init__(self, address: str) -> None:
+        require_modules("distributed")
+        from distributed import Client
 
-    def __exit__(self, *_: object) -> None:
-        with suppress(Exception):
-            self._client.close(timeout=_CONNECT_S)
-
-    def room(self) -> int:
-        """Return how many more tasks the workers have threads for."""
-        try:
-            threads: int = sum(self._client.nthreads().values())
-        except (OSError, RuntimeError):  # the connection is lost, which wait() handles
-            return 0
-        if threads:
-            self._without_workers_s = None
-        elif self._without_workers_s is None:
-            self._without_workers_s = time.monotonic()
-            _tell(f"no workers at {self._address} yet; waiting for them")
-        elif time.monotonic() > self._without_workers_s + PATIENCE_S:
-            why = self._last_refusal or f"dask worker {self._address} --no-nanny starts one"
-            raise LabError(f"no worker at {self._address}: {why}")
-        return threads - len(self.running)
-
-    def submit(self, task: T) -> None:
-        future = self._client.submit(self._work, task, pure=False)
-        self.running[future.key] = (task, future)
-        future.add_done_callback(self._ended.put)
-
-    def wait(self, seconds: float) -> tuple[list[Finished[T]], list[T]]:
-        """Wait up to `seconds` for a task to end; return finished tasks, and lost ones to retry."""
-        finished: list[Finished[T]] = []
-        lost: list[T] = []
-        with suppress(Empty):
-            future = self._ended.get(timeout=seconds)
-            if (ended := self.running.pop(future.key, None)) is not None:
-                self._take(ended[0], future, finished, lost)
-        if self._client.status != "running":
-            lost += [task for task, _ in self.running.values()]
-            self.running.clear()
-            self.__exit__()
-            self._client = self._connect()
-        return finished, lost
-
-    def _take(self, task: T, future: Future, finished: list[Finished[T]], lost: list[T]) -> None:
-        if future.status in ("cancelled", "lost"):
-            lost.append(task)
-        elif future.status == "error":
-            failure = future.exception()
-            finished.append(Finished(task, None, f"{type(failure).__name__}: {one_line(failure)}"))
-        else:
-            answer = future.result()
-            if reason := answer.get("lacking"):
-                self._last_refusal = f"the worker {answer['worker']} {one_line(reason)}"
-                _tell(f"{self._last_refusal}; it gets no work")
-                self._client.retire_workers([answer["worker"]])
-                lost.append(task)
-            else:
-                finished.append(Finished(task, answer["result"], answer["error"]))
-
-    def _connect(self) -> Client:
-        """Return a client, after waiting for a scheduler that is being started."""
-        try:
-            from distributed import Client
-        except ImportError:
-            raise ParameterError(
-                "--scheduler needs Dask's distributed: .venv/bin/pip install -e '.[cluster]'"
-            ) from None
         # Silence Dask's loggers, because this module reports the state of the connection. This has
         # no effect before Dask has been imported.
         for logger in ("distributed", "distributed.client"):
             logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
-        until_s = time.monotonic() + PATIENCE_S
-        reported = False
-        while True:
-            try:
-                return Client(self._address, timeout=_CONNECT_S, set_as_default=False)
-            except ValueError as error:
-                raise ParameterError(f"scheduler {self._address!r}: {one_line(error)}") from None
-            except OSError as error:
-                if time.monotonic() > until_s:
-                    raise LabError(
-                        f"no scheduler at {self._address} ({one_line(error, 100)}); start"
-                        " one, and run the same command again to continue"
-                    ) from None
-            if not reported:
-                reported = True
-                _tell(f"no scheduler at {self._address}; waiting for it")
-            time.sleep(1.0)
-            look_for_interrupt()
+        self._address = address
+        self._seen_s: float | None = None  # time at which there was a worker
+        self._last_refusal = f"dask worker {address} --no-nanny starts one"
+        try:
+            self.client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except ValueError as error:
+            raise ParameterError(f"scheduler {address!r}: {one_line(error)}") from None
+        except OSError as error:
+            raise self._lost(error) from None
 
+    def threads(self) -> int:
+        """Return the number of threads of all workers. Raise LabError if there is none for long."""
+        if self.client.status != "running":
+            raise self._lost("the connection is closed")
+        try:
+            threads: int = sum(self.client.nthreads().values())
+        except (OSError, RuntimeError) as error:
+            raise self._lost(error) from None
+        if self._seen_s is None or threads:
+            self._seen_s = time.monotonic()
+        elif time.monotonic() > self._seen_s + PATIENCE_S:
+            raise LabError(f"no worker at {self._address}: {self._last_refusal}")
+        return threads
 
-def _tell(line: str) -> None:
-    print(f"tcplab: {line}", file=sys.stderr, flush=True)
+    def result(self, task: T, future: Future) -> Finished[T] | None:
+        """Return the result of a task, or None if another worker must take the task."""
+        if future.status in ("cancelled", "lost"):
+            return None
+        if future.status == "error":
+            failure = future.exception()
+            return Finished(task, None, f"{type(failure).__name__}: {one_line(failure)}")
+        answer = future.result()
+        if reason := answer.get("lacking"):
+            self._last_refusal = f"the worker {answer['worker']} {one_line(reason)}"
+            print(f"tcplab: {self._last_refusal}; it gets no work", file=sys.stderr, flush=True)
+            self.client.retire_workers([answer["worker"]])
+            return None
+        return Finished(task, answer["result"], answer["error"])
+
+    def _lost(self, why: object) -> LabError:
+        return LabError(
+            f"no scheduler at {self._address} ({one_line(why, 100)}); start one, and run the same"
+            " command again to continue"
+        )

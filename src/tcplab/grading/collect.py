@@ -7,24 +7,21 @@ archive's name and never from its contents.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import stat
-import tempfile
 import unicodedata
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
 from tcplab.errors import ParameterError, StepError
 from tcplab.grading.archive import whole_file
-from tcplab.grading.batch import scratch_folder
-from tcplab.grading.course import load_course, source_folder
-from tcplab.grading.ledger import CLASS_FILE, keep_class, read_class, students_in
+from tcplab.grading.course import folder_of, load_assignment
+from tcplab.grading.ledger import CLASS_FILE, keep_class, read_class
 from tcplab.grading.neutral import one_line, same_for_people, unfit_id
 from tcplab.grading.processes import StepLimits, apart, is_of_machine
 from tcplab.grading.staging import (
@@ -35,6 +32,7 @@ from tcplab.grading.staging import (
     content_key,
     put_in_place,
 )
+from tcplab.lab.scratch import temporary_folder
 
 #: Maximum number of members of a learner's archive, and of bytes in all its members.
 MAX_MEMBERS: Final = 5000
@@ -47,13 +45,14 @@ _LIMITS: Final = StepLimits(wall_s=120, cpu_s=60, file_bytes=MAX_ARCHIVE_BYTES)
 _CANVAS: Final = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<number>\d+)_\d+_(?P<own>.+)")
 #: Canvas adds a number to a file that is handed in again.
 _HANDED_IN_AGAIN: Final = re.compile(r"(?P<login>.+)-\d+")
-#: Moodle joins the learner's name, a number, the plugin's name and the name of the file.
-_MOODLE: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_(?P<own>.+)")
-_MOODLES_FOLDER: Final = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_")
+#: Moodle joins the learner's name, a number, the plugin's name and the file's name. If there
+#: may be several files, it makes a folder of all but the last.
+_MOODLE: Final = re.compile(
+    r"(?:.*/)?(?P<name>[^/]+)_(?P<number>\d+)_assignsubmission_file_/?(?P<own>[^/]+)"
+)
 #: A number in parentheses, which browsers add to the name when a file is downloaded again.
 _AGAIN: Final = re.compile(r" \(\d+\)$")
 _FILE_MANAGERS: Final = ("/.DS_Store", "/Thumbs.db")
-_OTHER_FORMATS: Final = {b"Rar!": "RAR", b"7z": "7-Zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,59 +101,53 @@ def collect(
     whose name is in `take` counts.
     """
     course = course.resolve()
-    _, folders = load_course(course)
-    source_folder(folders, assignment)
+    _, folders, _ = load_assignment(course, assignment)
     collected = Collected()
     known = _known(folders)
-    if students is not None:
-        keep_class(course, students_in(students))
-    if listed := read_class(course):
+    if listed := read_class(course) if students is None else keep_class(course, students):
         known = {login: known.get(login, "") for login in listed}
     wanted = _senders(_archives(downloads, collected), known, collected, take)
     for login in [login for login in wanted if listed and login not in listed]:
         archive = wanted.pop(login)[1]
         collected.refused[archive.name] = f"{login!r} is not in {CLASS_FILE}; add it if it is right"
-    with scratch_folder(course / "reports" / assignment) as scratch:
+    with temporary_folder(str(course / "reports" / assignment)) as scratch:
         for login, (sender, archive) in sorted(wanted.items()):
-            target = Path(folders.format_path(folders.submitted_directory, login, assignment))
+            target = folder_of(folders, "submitted", login, assignment)
             try:
                 late = "; late" if sender.is_late else ""
-                collected.done[login] = f"{_take(archive, target, scratch, replace)}{late}"
+                collected.done[login] = f"{_take(archive, target, Path(scratch), replace)}{late}"
                 collected.senders[login] = sender
             except (StepError, OSError) as error:
                 collected.refused[archive.name] = one_line(error)
     collected.missing = [
-        login
-        for login in listed
-        if not Path(folders.format_path(folders.submitted_directory, login, assignment)).is_dir()
+        login for login in listed if not folder_of(folders, "submitted", login, assignment).is_dir()
     ]
     return collected
 
 
 def give_back(
-    assignment: str, downloads: Sequence[Path], *, course: Path = Path()
-) -> tuple[Path, list[str], list[str]]:
+    assignment: str, downloads: Sequence[Path], *, course: Path = Path(), take: Sequence[str] = ()
+) -> tuple[Path, list[str], dict[str, str]]:
     """Pack the feedback pages under the names in the download, by which an LMS finds the learners.
 
-    Return the path of reports/ASSIGNMENT/feedback.zip, the logins in it, and those without a page.
+    Return the path of reports/ASSIGNMENT/feedback.zip, the logins in it, and by login or archive
+    why there is no page.
     """
     course = course.resolve()
-    _, folders = load_course(course)
-    source_folder(folders, assignment)
-    wanted = _senders(_archives(downloads, ignored := Collected()), _known(folders), ignored)
-    if not wanted:
+    _, folders, _ = load_assignment(course, assignment)
+    archives = _archives(downloads, ignored := Collected())
+    if not (wanted := _senders(archives, _known(folders), ignored, take)):
         raise ParameterError("the download contains no learner's archive (LOGIN.zip)")
     target = course / "reports" / assignment / "feedback.zip"
     given: list[str] = []
-    missing: list[str] = []
     with whole_file(target) as fresh, zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as packed:
         for login, (_, archive) in sorted(wanted.items()):
-            folder = folders.format_path(folders.feedback_directory, login, assignment)
-            page = Path(folder, f"{assignment}.html")
+            page = folder_of(folders, "feedback", login, assignment) / f"{assignment}.html"
             if page.is_file():
                 packed.write(page, PurePosixPath(archive.name).with_suffix(".html"))
-            (given if page.is_file() else missing).append(login)
-    return target, given, missing
+                given.append(login)
+    missing = dict.fromkeys(wanted.keys() - set(given), "no feedback page; grade it first")
+    return target, given, missing | ignored.refused
 
 
 # ---- finding -------------------------------------------------------------------------------------
@@ -165,20 +158,13 @@ def _archives(downloads: Sequence[Path], collected: Collected) -> Iterator[Archi
         if not download.exists():
             raise ParameterError(f"{download}: no such file or folder")
         if download.is_dir():
-            for folder, _folders, names in os.walk(download):
-                for name in sorted(names):
-                    path = Path(folder, name)
-                    yield Archive(str(path.relative_to(download)), path)
+            for path in sorted(path for path in download.rglob("*") if path.is_file()):
+                yield Archive(str(path.relative_to(download)), path)
             continue
         try:
             members = apart(archive_members, str(download), limits=_LIMITS)
         except StepError as error:
             collected.refused[download.name] = str(error)
-            continue
-        if not any(name.casefold().endswith(".zip") for _, name in members):
-            collected.refused[download.name] = (
-                "has no archive LOGIN.zip in it; if it is one learner's, put it into a folder"
-            )
             continue
         yield from (Archive(name, download, number) for number, name in members)
 
@@ -202,16 +188,17 @@ def sender_of(name: str, known: Collection[str] = ()) -> Submitter:
     if path.suffix.casefold() != ".zip":
         raise ParameterError("is not an archive named LOGIN.zip")
     stem = _AGAIN.sub("", path.stem)
-    match = _CANVAS.fullmatch(stem) or _MOODLE.fullmatch(stem)
+    match = _CANVAS.fullmatch(stem) or _MOODLE.fullmatch(str(path.parent / stem))
     login = _AGAIN.sub("", match["own"]) if match else stem
     again = _HANDED_IN_AGAIN.fullmatch(login)
     if match and again and login not in known and again["login"] in known:
         login = again["login"]
     if reason := unfit_id(login):
         raise ParameterError(f"its login {reason}")
-    about = match or _MOODLES_FOLDER.fullmatch(path.parent.name)
-    is_late = bool(about and about.groupdict().get("late"))
-    return Submitter(login, about["name"], about["number"], is_late) if about else Submitter(login)
+    if match is None:
+        return Submitter(login)
+    is_late = bool(match.groupdict().get("late"))
+    return Submitter(login, match["name"], match["number"], is_late)
 
 
 def _senders(
@@ -256,7 +243,7 @@ def _known(folders: Any) -> dict[str, str]:
     """Return the LMS numbers (or "") of all who handed in or are in the gradebook, by login."""
     from nbgrader.api import Gradebook
 
-    submitted = Path(folders.format_path(folders.submitted_directory, ".", "."))
+    submitted = folder_of(folders, "submitted")
     known = {folder.name: "" for folder in submitted.iterdir()} if submitted.is_dir() else {}
     if folders.db_url.startswith("sqlite:///"):
         path = folders.db_url.removeprefix("sqlite:///")
@@ -289,19 +276,18 @@ def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
 def unpack(path: str, target: str, member: int | None = None) -> list[str]:
     """Unpack a learner's archive, without its outermost folders. Run this with apart().
 
-    The archive may be a member of another. Return notes on files that were left out. Raise
-    StepError if the archive is rejected.
+    The archive may be a member of another. Return notes on files that were left out.
     """
-    with ExitStack() as stack:
-        archive = stack.enter_context(_open(Path(path).open("rb")))  # noqa: SIM115
-        if member is not None:
-            info = archive.infolist()[member]
-            if info.file_size > MAX_ARCHIVE_BYTES:
-                raise StepError(f"has {info.file_size} bytes, more than {MAX_ARCHIVE_BYTES}")
-            copy = tempfile.TemporaryFile(dir=Path(target).parent)  # noqa: SIM115
-            with archive.open(info) as packed:
-                shutil.copyfileobj(packed, copy)
-            archive = stack.enter_context(_open(copy))
+    with _open(Path(path).open("rb")) as archive:
+        if member is None:
+            return _unpack(archive, Path(target))
+        info = archive.infolist()[member]
+        if info.file_size > MAX_ARCHIVE_BYTES:
+            raise StepError(f"has {info.file_size} bytes, more than {MAX_ARCHIVE_BYTES}")
+        copy = Path(f"{target}.zip")
+        copy.unlink(missing_ok=True)  # of the archive before, which may have been rejected
+        _extract(archive, info, copy)
+    with _open(copy.open("rb")) as archive:
         return _unpack(archive, Path(target))
 
 
@@ -321,7 +307,8 @@ def _unpack(archive: zipfile.ZipFile, target: Path) -> list[str]:
             notes.append(f"left out: {shown}, {info.file_size / 1e6:.0f} MB")
             continue
         try:
-            space -= _extract(archive, info, target.joinpath(*parts), most)
+            _extract(archive, info, target.joinpath(*parts))
+            space -= info.file_size
             taken += 1
         except Exception as error:  # zipfile and its decoders raise many kinds of errors
             if is_of_machine(error) or isinstance(error, PermissionError):
@@ -335,8 +322,6 @@ def _unpack(archive: zipfile.ZipFile, target: Path) -> list[str]:
 @contextmanager
 def _open(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
     try:
-        file.seek(0)
-        begins = file.read(8)
         with file, zipfile.ZipFile(file) as archive:
             yield archive
     except StepError:
@@ -344,9 +329,7 @@ def _open(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
     except Exception as error:  # zipfile and its decoders raise many kinds of errors
         if is_of_machine(error):
             raise StepError(f"could not be read here ({one_line(error)})") from None
-        known = [name for magic, name in _OTHER_FORMATS.items() if begins.startswith(magic)]
-        problem = f"of the format {known[0]}" if known else one_line(error)
-        raise StepError(f"is not a readable zip archive ({problem})") from None
+        raise StepError(f"is not a readable zip archive ({one_line(error)})") from None
 
 
 def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], zipfile.ZipInfo]:
@@ -368,27 +351,21 @@ def _files(archive: zipfile.ZipFile, notes: list[str]) -> dict[tuple[str, ...], 
             continue
         if not 0 < len(parts) <= MAX_DEPTH:
             notes.append(f"left out: {shown} has no name, or is in too many folders")
-            continue
-        kind = stat.S_IFMT(info.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG):
+        elif stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
             notes.append(f"left out: {shown} is a link, or no plain file")
-            continue
-        if parts in files:
-            notes.append(f"twice: {shown}; the second is taken")
-        files[parts] = info
+        else:
+            if parts in files:
+                notes.append(f"twice: {shown}; the second is taken")
+            files[parts] = info
     return files
 
 
-def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, most: int) -> int:
+def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -> None:
+    """Write a member to a file, which gets no more bytes than the archive declares."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    size = 0
     try:
         with archive.open(info) as member, target.open("xb") as file:
-            while data := member.read(1 << 20):
-                if (size := size + len(data)) > most:
-                    raise OSError("more bytes than it says")
-                file.write(data)
+            shutil.copyfileobj(member, file)
     except Exception:
         target.unlink(missing_ok=True)
         raise
-    return size

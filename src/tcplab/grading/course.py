@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -69,20 +68,10 @@ def find_alembic() -> None:
         os.environ["PATH"] = os.pathsep.join([programs, path])
 
 
-def import_jsonschema() -> None:
-    """Import jsonschema without rfc3987_syntax, which no notebook needs and which takes 0.8 s."""
-    modules: dict[str, Any] = sys.modules
-    if "jsonschema" not in modules and "rfc3987_syntax" not in modules:
-        modules["rfc3987_syntax"] = None  # importing it then fails, as if it were not installed
-        try:
-            importlib.import_module("jsonschema")
-        finally:
-            del modules["rfc3987_syntax"]
-
-
 def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
     """Return nbgrader's configuration and course directory, as nbgrader_config.py sets them."""
-    import_jsonschema()
+    # jsonschema then does without this module, which no notebook needs, and which takes 0.8 s.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     from nbgrader.coursedir import CourseDirectory
     from traitlets.config.loader import PyFileConfigLoader
 
@@ -98,12 +87,20 @@ def load_course(folder: Path) -> tuple[Any, CourseDirectory]:
     return config, CourseDirectory(config=config)
 
 
-def source_folder(folders: CourseDirectory, assignment: str) -> Path:
-    """Return the instructor's folder of an assignment; raise ParameterError if it is missing."""
-    source = Path(folders.format_path(folders.source_directory, ".", assignment))
+def folder_of(
+    folders: CourseDirectory, step: str, student: str = ".", assignment: str = "."
+) -> Path:
+    """Return the folder of a step, which is source, release, submitted, autograded or feedback."""
+    return Path(folders.format_path(getattr(folders, f"{step}_directory"), student, assignment))
+
+
+def load_assignment(course: Path, assignment: str) -> tuple[Any, CourseDirectory, Path]:
+    """Load a course; return also the source folder of an assignment, or raise ParameterError."""
+    config, folders = load_course(course)
+    source = folder_of(folders, "source", assignment=assignment)
     if not source.is_dir():
         raise ParameterError(f"no assignment {assignment!r}: {source} does not exist")
-    return source
+    return config, folders, source
 
 
 def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
@@ -111,8 +108,8 @@ def expected_files(folders: CourseDirectory, assignment: str) -> Expected:
     from tcplab.grading.assignment import Task
     from tcplab.grading.staging import Expected
 
-    source = Path(folders.format_path(folders.source_directory, ".", assignment))
-    released = Path(folders.format_path(folders.release_directory, ".", assignment))
+    source = folder_of(folders, "source", assignment=assignment)
+    released = folder_of(folders, "release", assignment=assignment)
     task_path = source / "task.py"
     files = Task(task_path, assignment).files if task_path.is_file() else ()
     return Expected(f"{assignment}.ipynb", tuple(files), released, source.parent)

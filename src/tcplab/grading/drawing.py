@@ -34,7 +34,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading.archive import ARCHIVE_FILE, read_archive, write_archive, write_whole
+from tcplab.grading.archive import ARCHIVE_FILE, write_archive, write_whole
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
 from tcplab.lab.scratch import temporary_folder
 
@@ -84,21 +84,15 @@ def course_key(secret: bytes, assignment: str) -> str:
     return _digest(secret, "numbers", assignment).hex()[:32]
 
 
-def rng_of(secret: bytes, *words: str) -> random.Random:
-    """Return a random generator seeded by the secret and these words."""
-    return random.Random(_digest(secret, *words))
-
-
 def _digest(secret: bytes, *words: str) -> bytes:
     return hmac.digest(secret, "\0".join(words).encode(), "sha256")
 
 
-def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
+def draw(source: Path, *, captures: int = 0) -> Iterator[tuple[int, int]]:
     """Write an assignment's course.json and constants, and record its captures.
 
     Yield (recorded, total) after each recording. The number of captures stays as it is unless
-    `captures` is given. If `only` is given, only these captures are recorded. Raise LabError if no
-    lab can be made here, or if no recording of a capture shows the intended cause.
+    `captures` is given. Raise LabError if no recording of a capture shows the intended cause.
     """
     secret = read_secret(source.parent)
     path = source / "hidden" / "scenes.py"
@@ -106,9 +100,7 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
     count = (captures or Course.read(source).captures) if scenes else 0
     if not 0 <= count <= MOST_CAPTURES:
         raise ParameterError(f"captures={count} must be from 1 to {MOST_CAPTURES}")
-    if wrong := [number for number in only if not 1 <= number <= count]:
-        raise ParameterError(f"{source.name} has captures 1 to {count}, but no capture {wrong[0]}")
-    if scenes and not only:
+    if scenes:
         # If the recordings fail or are killed, old captures must not stay under a new secret.
         (source / ARCHIVE_FILE).unlink(missing_ok=True)
     course = Course(course_key(secret, source.name), count)
@@ -119,15 +111,10 @@ def draw(source: Path, *, captures: int = 0, only: Sequence[int] = ()) -> Iterat
     causes = dict(enumerate(causes_in_order(secret, source.name, scenes.CAUSES, count), start=1))
     with temporary_folder() as name:
         (folder := Path(name, "captures")).mkdir()
-        if only:
-            kept = [f"captures/{number}.pcapng" for number in causes if number not in only]
-            for member, data in read_archive(source, kept).items():
-                Path(name, member).write_bytes(data)
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             recordings = [
                 pool.submit(_record, source, scenes, folder / f"{number}.pcapng", secret, cause)
                 for number, cause in causes.items()
-                if not only or number in only
             ]
             try:
                 for done, recording in enumerate(as_completed(recordings), start=1):
@@ -178,12 +165,12 @@ def _names_in(function: ast.FunctionDef) -> set[str]:
 def causes_in_order(secret: bytes, assignment: str, causes: Sequence[str], count: int) -> list[str]:
     """Return the cause of each capture. All causes occur equally often, up to a remainder."""
     shuffled = [causes[number % len(causes)] for number in range(count)]
-    rng_of(secret, "causes", assignment).shuffle(shuffled)
+    random.Random(_digest(secret, "causes", assignment)).shuffle(shuffled)
     return shuffled
 
 
 def _record(source: Path, scenes: ModuleType, path: Path, secret: bytes, cause: str) -> None:
-    rng = rng_of(secret, source.name, path.stem)
+    rng = random.Random(_digest(secret, source.name, path.stem))
     scene = seen = None
     for attempt in range(ATTEMPTS):
         if attempt % OF_ONE_SCENE == 0:

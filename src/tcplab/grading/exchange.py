@@ -1,9 +1,8 @@
 """Collect from nbgrader's exchange, where students with accounts on this machine hand in.
 
-All users may write to the exchange's folder `inbound`, so a submission belongs to the owner of its
-files, whatever its name says. nbgrader's own `collect` follows links, even into the solutions, only
-warns of another student's name, and stops at a name that it cannot parse. Here each submission is
-copied without other users' files, and rejected submissions are reported.
+All users may write to the exchange's folder `inbound`. nbgrader's own `collect` follows links, even
+into the solutions, only warns of another student's name, and stops at a name that it cannot parse.
+Here only the owner's files are copied, and rejected submissions are reported.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import parse_utc
 
 from tcplab.errors import ParameterError, StepError
-from tcplab.grading.course import expected_files
+from tcplab.grading.course import expected_files, folder_of
 from tcplab.grading.neutral import one_line, unfit_id
 from tcplab.grading.staging import Expected, Staged, copy_files, put_in_place
 
@@ -164,8 +163,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]
         for student, arrival in sorted(self._newest.items()):
             if not fnmatch.fnmatchcase(student, wanted):
                 continue
-            directory = self.coursedir.submitted_directory
-            target = Path(self.coursedir.format_path(directory, student, assignment))
+            target = folder_of(self.coursedir, "submitted", student, assignment)
             if target.is_dir() and not self._is_to_be_replaced(target, arrival):
                 self.log.info("%s: there already, and not replaced", student)
                 continue

@@ -1,8 +1,7 @@
 """Flag code and data that an honest submission has no reason to contain, and copied programs.
 
-A flag costs no points. The marks are protected by the sandbox, and by checks that run outside it.
-A flag only shows where a person should look, or which students should explain their programs. Short
-programs may agree by chance. Comments, white space and declared names do not count in a comparison.
+A flag costs no points. It shows where a person should look, or which students should explain their
+programs. Short programs may agree by chance. Comments, white space and declared names do not count.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Record what has been graded, so that a second run only does new work.
 
 The ledger stores two digests per student, and the id of the grading run. The first covers the
-submission and everything that determined its grade. The second covers the marks given by hand that
-the final feedback page shows, if there is one.
+submission and the assignment, and the second the marks by hand that the final page shows.
 
 The list of the class is `class.txt` in the course's folder. `tcplab handout --students` and `tcplab
 collect --students` write it. Without it, all learners who hand in belong to the class.
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from tcplab.errors import ParameterError
 from tcplab.grading.archive import write_whole
+from tcplab.grading.course import folder_of
 
 if TYPE_CHECKING:
     from nbgrader.coursedir import CourseDirectory
@@ -47,25 +47,20 @@ class GradingTask:
     student: str  #: id of the student, which is the folder's name
     assignment: str  #: name of the assignment, such as "small-writes"
     course: Path  #: folder with nbgrader_config.py
-    reports: Path  #: folder of the assignment's logs and ledger
-    source_key: str  #: digest of the assignment and of how it is graded
+    source_key: str  #: digest of the assignment
     marks_key: str  #: digest of the marks given by hand
     again: bool = False  #: True to grade an unchanged submission again
     feedback: bool = True  #: True to make the feedback page
-    unsafe_no_sandbox: bool = False  #: True to run the submission without a sandbox
     run: str = ""  #: id of this run of the command, in which no submission is graded twice
     #: the submission in the exchange to which the page is returned, or None
     arrival: Arrival | None = None
-    #: number of submissions without full points for which a question's result is shown, if the page
-    #: is returned at once
-    tries: int = 0
 
 
 class GradeLedger:
     """The records of what has been graded in one assignment."""
 
-    def __init__(self, reports: Path, folders: CourseDirectory, assignment: str) -> None:
-        self._reports = reports
+    def __init__(self, folders: CourseDirectory, assignment: str) -> None:
+        self._reports = Path(folders.root, "reports", assignment)
         self._folders = folders
         self._assignment = assignment
 
@@ -75,13 +70,13 @@ class GradeLedger:
 
     def has_grade(self, student: str, key: str) -> bool:
         """Return whether the submission with this digest has been graded."""
-        graded = self._exists(self._folders.autograded_directory, student)
-        return graded and self._keys(student)[0] == key
+        graded = folder_of(self._folders, "autograded", student, self._assignment)
+        return graded.is_dir() and self._keys(student)[0] == key
 
     def has_feedback(self, student: str, marks_key: str) -> bool:
         """Return whether there is a feedback page with these marks."""
-        page = self._exists(self._folders.feedback_directory, student)
-        return page and self._keys(student)[1] == marks_key
+        page = folder_of(self._folders, "feedback", student, self._assignment)
+        return page.is_dir() and self._keys(student)[1] == marks_key
 
     def run_that_graded(self, student: str) -> str:
         """Return the run of `tcplab grade` that graded a student last, or "" if there was none."""
@@ -93,51 +88,42 @@ class GradeLedger:
 
     def last_arrival(self, student: str) -> str:
         """Return the sort key of the submission taken last from the exchange, or "" if none was."""
-        path = self._reports / "arrived" / student
-        return path.read_text() if path.is_file() else ""
+        return self._read("arrived", student)
 
     def put_arrival(self, student: str, order: str) -> None:
         """Record the sort key of a submission taken from the exchange, whether graded or not."""
         write_whole(self._reports / "arrived" / student, order)
 
-    def tries(self, student: str) -> Path:
-        """Return the path of the record of submissions that lacked points, by question."""
-        return self._reports / "tries" / f"{student}.json"
-
-    def _exists(self, directory: str, student: str) -> bool:
-        return Path(self._folders.format_path(directory, student, self._assignment)).is_dir()
-
     def _keys(self, student: str) -> tuple[str, str, str]:
-        path = self._reports / "graded" / student
-        lines = path.read_text().splitlines() if path.is_file() else []
-        key, marks_key, run = (*lines, "", "", "")[:3]
+        key, marks_key, run = (*self._read("graded", student).splitlines(), "", "", "")[:3]
         return key, marks_key, run
+
+    def _read(self, kind: str, student: str) -> str:
+        path = self._reports / kind / student
+        return path.read_text() if path.is_file() else ""
 
 
 def marks_by_hand(folders: CourseDirectory, assignment: str) -> dict[str, str]:
     """Map each student who has scores or comments given by hand to a digest of them."""
-    from nbgrader.api import Comment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
+    from nbgrader.api import Gradebook
 
-    given: dict[str, list[str]] = {}
+    given: dict[str, str] = {}
     with Gradebook(folders.db_url, folders.course_id) as gradebook:
-        known = gradebook.find_assignment(assignment).id
-        for table, columns in (
-            (Grade, (Grade.manual_score, Grade.extra_credit)),
-            (Comment, (Comment.manual_comment,)),
-        ):
-            rows = (
-                gradebook.db.query(SubmittedAssignment.student_id, table.cell_id, *columns)
-                .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-                .join(table, table.notebook_id == SubmittedNotebook.id)
-                .filter(SubmittedAssignment.assignment_id == known)
+        for submission in gradebook.assignment_submissions(assignment):
+            given_by_hand = (
+                mark
+                for notebook in submission.notebooks
+                for mark in (
+                    *((one.cell_id, one.manual_score, one.extra_credit) for one in notebook.grades),
+                    *((one.cell_id, one.manual_comment) for one in notebook.comments),
+                )
+                if set(mark[1:]) != {None}
             )
-            for student, *mark in rows:
-                if any(value is not None for value in mark[1:]):
-                    given.setdefault(student, []).append(repr(mark))
-    return {
-        student: hashlib.sha256("\n".join(sorted(marks)).encode()).hexdigest()
-        for student, marks in given.items()
-    }
+            marks = sorted(map(repr, given_by_hand))
+            if marks:
+                digest = hashlib.sha256("\n".join(marks).encode()).hexdigest()
+                given[submission.student_id] = digest
+    return given
 
 
 # ---- the class -----------------------------------------------------------------------------------
@@ -178,9 +164,11 @@ def _column(path: Path, lines: list[str]) -> list[str]:
     return [row[at] for row in rows if len(row) > at]
 
 
-def keep_class(course: Path, logins: list[str]) -> None:
-    """Make these logins the course's class."""
+def keep_class(course: Path, students: Path) -> list[str]:
+    """Make the logins in a file the course's class, and return them."""
+    logins = students_in(students)
     write_whole(course / CLASS_FILE, "".join(f"{login}\n" for login in logins))
+    return logins
 
 
 def read_class(course: Path) -> list[str]:

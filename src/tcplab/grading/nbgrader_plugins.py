@@ -17,7 +17,7 @@ from nbgrader.api import Gradebook
 from nbgrader.converters.base import NotebookExporter
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearMarkScheme, NbGraderPreprocessor
-from traitlets import Bool, Integer, List, Unicode
+from traitlets import Integer, List, Unicode
 
 from tcplab.errors import StepError
 from tcplab.grading.archive import write_whole
@@ -31,10 +31,6 @@ from tcplab.grading.repair import repair
 
 #: Maximum number of repairs, and of flags, that the report lists for one submission.
 MOST_NOTES: Final = 50
-_UNSAFE_WARNING: Final = (
-    "WARNING: graded with --unsafe-no-sandbox. Nothing kept this notebook from reading or changing"
-    " other files; its score is not to be trusted."
-)
 
 
 def report_path(root: Path, assignment: str, student: str) -> Path:
@@ -114,9 +110,6 @@ def read_submission(path: str, released: str, not_looked_at: str = "") -> dict[s
 class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
     """Run a submission in the sandbox, judge it outside, and write the judge's messages."""
 
-    unsafe_no_sandbox = Bool(
-        False, help="Run submissions without a sandbox; every feedback page then says so."
-    ).tag(config=True)
     repairs = List(Unicode(), help="Repairs of the files, made before.").tag(config=True)
     flags = List(Unicode(), help="Flags of the files, set before.").tag(config=True)
 
@@ -137,8 +130,6 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
         report.repairs = _few([*report.repairs, *repairs])
         report.flags = _few([*report.flags, *flags])
         report.seconds = round(time.monotonic() - began_s, 3)
-        if self.unsafe_no_sandbox:
-            nb.cells.insert(0, v4.new_markdown_cell(f"**{_UNSAFE_WARNING}**"))
         path = report_path(Path(course.root).resolve(), report.assignment, report.student)
         write_whole(path, json.dumps(asdict(report), indent=1))
         resources["tcplab"] = report
@@ -146,9 +137,7 @@ class SandboxedExecute(NbGraderPreprocessor):  # type: ignore[misc]
 
     def _judge(self, nb: Any, source: Path, folder: Path, report: JudgingReport) -> None:
         tests, cells = parts_of(nb)
-        ran, verdicts = Judge(source, unsafe=self.unsafe_no_sandbox).judge(
-            report.student, cells, list(tests), folder
-        )
+        ran, verdicts = Judge(source).judge(report.student, cells, list(tests), folder)
         for index, _source in cells:
             _set_outputs(nb.cells[index], ran.outputs.get(index, []))
         for question, cell in tests.items():

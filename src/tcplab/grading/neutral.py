@@ -13,8 +13,7 @@ _FORMULA: Final = re.compile("(?<![^\\W_])(?=[=+\\-@＝＋－＠﹦﹢﹣﹫−]
 #: nbgrader finds folders with glob(3), in which these characters form a pattern.
 _PATTERN: Final = re.compile(r"[*?\[\]]")
 _MAX_ID_BYTES: Final = 200
-#: Lone surrogates come, for example, from an emoji that an editor cut in two. They cannot be
-#: encoded.
+#: Lone surrogates, for example of an emoji that an editor cut in two, cannot be encoded.
 _LONE: Final = re.compile("[\ud800-\udfff]")
 #: The bytes with which a picture's file may begin, by its MIME type.
 _PICTURES: Final = {
@@ -26,16 +25,13 @@ _PICTURES: Final = {
 
 def one_line(text: object, most: int = 300) -> str:
     """Return a text on one line of at most `most` characters, with control characters escaped."""
-    shown = "".join(map(_visible, str(text)[: most + 1]))
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
-
-
-def _visible(character: str) -> str:
     # Characters that are not printable are those that move a cursor, change the state of a terminal
     # or the direction of writing, break a line, or cannot be encoded, and all spaces except " ".
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
+    shown = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in str(text)[: most + 1]
+    )
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def table_cell(text: object) -> str:

@@ -14,7 +14,7 @@ from tcplab.checks import choice
 from tcplab.errors import LabError, ParameterError
 from tcplab.grading.archive import write_whole
 from tcplab.grading.batch import grade
-from tcplab.grading.course import load_course, source_folder
+from tcplab.grading.course import load_assignment, load_course
 from tcplab.grading.neutral import one_line, unfit_id
 from tcplab.grading.report import lines
 from tcplab.grading.staging import Expected, copy_files
@@ -31,7 +31,7 @@ class QuestionResult(NamedTuple):
 
     name: str
     points: float
-    full: float
+    max_points: float
     message: str
 
 
@@ -48,7 +48,7 @@ def autograde(
         raise ParameterError(f"{folder}: no such folder")
     if reason := unfit_id(student):
         raise ParameterError(f"student {one_line(student)!r} {reason}")
-    source = source_folder(load_course(course.resolve())[1], assignment)
+    *_, source = load_assignment(course.resolve(), assignment)
     with tempfile.TemporaryDirectory(prefix="tcplab-autograde-") as name:
         root = Path(name).resolve()
         (root / "nbgrader_config.py").write_text(_CONFIGURATION)
@@ -57,7 +57,7 @@ def autograde(
         expected = Expected(f"{assignment}.ipynb")
         copy_files(folder, root / "submitted" / student / assignment, expected)
         batch = grade(assignment, course=root, jobs=1, feedback=False)
-        for reason in (*batch.failed.values(), *batch.not_judged.values()):
+        for reason in (*batch.failed.values(), *batch.lacking.values()):
             raise LabError(f"not graded: {one_line(reason)}")
         (line,), full = lines(load_course(root)[0], assignment, root, {}, {})
     results = [
@@ -82,13 +82,9 @@ def _gradescope(results: list[QuestionResult]) -> dict[str, Any]:
 
 def _prairielearn(results: list[QuestionResult]) -> dict[str, Any]:
     """Return the results of a PrairieLearn external grader, with a score from 0 to 1."""
-    full = sum(one.full for one in results)
-    tests = [
-        {"name": name, "points": points, "max_points": full, "message": message}
-        for name, points, full, message in results
-    ]
+    full = sum(one.max_points for one in results)
     score = round(sum(one.points for one in results) / full, 4) if full else 0.0
-    return {"gradable": True, "score": score, "tests": tests}
+    return {"gradable": True, "score": score, "tests": [one._asdict() for one in results]}
 
 
 FORMATS: Final = {"gradescope": _gradescope, "prairielearn": _prairielearn}

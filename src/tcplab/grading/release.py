@@ -7,11 +7,10 @@ solution of a file that learners get under the same name, with each region
 
 replaced by the text of the comment that follows it, `/* STUB … */`, or by nothing.
 
-    python -m tcplab.grading.release [COURSE [TARGET [NAME...]]]
+    python -m tcplab.grading.release
 
-makes the learners' version of every assignment. nbgrader does this in a copy of the course with a
-temporary gradebook. It removes solutions and mark schemes and locks the tests. The same source
-gives the same bytes.
+makes the learners' version of every assignment with nbgrader, in a copy of the course with a
+temporary gradebook. The same source gives the same bytes.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tcplab.checks import choice
-from tcplab.errors import LabError, ParameterError
+from tcplab.errors import LabError, ParameterError, TcplabError
 from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive, whole_file, write_archive
 from tcplab.grading.assignment import Task
 from tcplab.grading.course import configure, find_alembic
@@ -85,6 +84,9 @@ def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
     for name in only:
         choice("assignment", name, names)
     names = [name for name in names if not only or name in only]
+    for source in (root / "solutions" / name for name in names):
+        if (source / "hidden" / "scenes.py").is_file() and not (source / ARCHIVE_FILE).is_file():
+            raise ParameterError(f"{source} has no {ARCHIVE_FILE}: tcplab draw {source.name}")
     with tempfile.TemporaryDirectory(prefix="tcplab-exercises-") as directory:
         course = Path(directory)
         shutil.copytree(root / "solutions", course / "solutions")
@@ -116,14 +118,14 @@ def release(config: Any, assignment: str) -> None:
         raise LabError(f"nbgrader generate_assignment {assignment} failed: {reason}") from None
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line, and return the exit status."""
-    arguments = sys.argv[1:] if argv is None else argv
-    root = Path(arguments[0] if arguments else ".").resolve()
-    target = Path(arguments[1]) if len(arguments) > 1 else root / "exercises"
-    for name in generate(root, target, arguments[2:]):
-        print(f"{target.name}/{name}")
-    return 0
+def main() -> None:
+    """Make the learners' version of every assignment of the course in this folder."""
+    root = Path().resolve()
+    try:
+        for name in generate(root, root / "exercises"):
+            print(f"exercises/{name}")
+    except TcplabError as error:
+        sys.exit(f"tcplab: {error}")
 
 
 # ---- handout -------------------------------------------------------------------------------------
@@ -133,12 +135,11 @@ def main(argv: list[str] | None = None) -> int:
 _LEFT_OUT: Final = (".ipynb_checkpoints", "__pycache__", "captures", ARCHIVE_FILE)
 
 
-def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Path]:
-    """Copy a released exercise for each student, without the captures of others; yield each copy.
+def hand_out(released: Path, students: Iterable[str], into: str) -> list[Path]:
+    """Copy a released exercise for each student, without the captures of others; return the copies.
 
-    In `into`, {student} and {assignment} are replaced. A name that ends in .zip becomes an archive.
-    Any other name becomes a folder, which must not exist yet, because it may contain someone's
-    work.
+    In `into`, {student} and {assignment} are replaced. A name that ends in .zip becomes an archive,
+    any other a folder, which must not exist yet, because it may contain someone's work.
     """
     if not (released / f"{released.name}.ipynb").is_file():
         raise ParameterError(
@@ -150,16 +151,21 @@ def hand_out(released: Path, students: Iterable[str], into: str) -> Iterator[Pat
             f"into={into!r} must contain {{student}}, so that each student has a different target"
         )
     task = Task(released / "task.py", released.name)
+    made = []
     for student in students:
-        target = Path(into.format(student=student, assignment=released.name))
+        made.append(target := Path(into.format(student=student, assignment=released.name)))
         captures = named_in(task.numbers(student))
         if target.suffix == ".zip":
-            _zip(released, target, captures)
+            with tempfile.TemporaryDirectory(prefix="tcplab-handout-") as name:
+                _copy(released, Path(name, released.name), captures)
+                packed = shutil.make_archive(f"{name}/packed", "zip", name, released.name)
+                with whole_file(target) as draft:
+                    shutil.copyfile(packed, draft)
         elif target.exists():
             raise ParameterError(f"{target} exists already; move it away, or leave {student} out")
         else:
             _copy(released, target, captures)
-        yield target
+    return made
 
 
 def _copy(released: Path, target: Path, captures: list[str]) -> None:
@@ -169,14 +175,6 @@ def _copy(released: Path, target: Path, captures: list[str]) -> None:
     if captures:
         write_archive(fresh, read_archive(released, captures))
     fresh.rename(target)
-
-
-def _zip(released: Path, target: Path, captures: list[str]) -> None:
-    with tempfile.TemporaryDirectory(prefix="tcplab-handout-") as name:
-        _copy(released, Path(name, released.name), captures)
-        made = shutil.make_archive(str(Path(name, "made")), "zip", name, released.name)
-        with whole_file(target) as draft:
-            shutil.copyfile(made, draft)
 
 
 # ---- a new assignment ----------------------------------------------------------------------------
@@ -201,4 +199,4 @@ def new_assignment(course: Path, name: str) -> Path:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,22 +1,24 @@
 """Write the report on a graded class, as a page and as tables for spreadsheets and LMSs.
 
-It says how hard each question was, and how well it separates learners. Learners without any points
-are left out there. An untouched exercise says nothing about the questions, and would make all of
-them look correlated.
+It says how hard each question was. Learners without any points are left out there, since an
+untouched exercise says nothing about the questions.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.grading.archive import write_whole
+from tcplab.grading.course import folder_of
 from tcplab.grading.flags import like_others
 from tcplab.grading.ledger import read_class
 from tcplab.grading.neutral import one_line, table_cell
@@ -40,6 +42,11 @@ class ReportLine:
     error: str = ""  #: why there is no grade, page or verdict, or empty
     name: str = ""  #: "Last, First", or empty if the gradebook does not have it
     lms_id: str = ""  #: the student's number in the LMS, or empty if the gradebook does not have it
+
+    @property
+    def marks(self) -> dict[str, float]:
+        """Points of each question that has been marked."""
+        return {name: at for name, at in self.by_question.items() if name not in self.unmarked}
 
 
 def lines(
@@ -65,8 +72,8 @@ def lines(
             path = report_path(root, assignment, student)
             report = json.loads(path.read_text()) if path.is_file() else {}
             grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
-            handed_in = folders.format_path(folders.submitted_directory, student, assignment)
-            withdrawn = "" if Path(handed_in).is_dir() else "withdrawn: its folder is gone"
+            handed_in = folder_of(folders, "submitted", student, assignment)
+            withdrawn = "" if handed_in.is_dir() else "withdrawn: its folder is gone"
             error = failed.get(student) or withdrawn
             by_student[student] = ReportLine(
                 student,
@@ -86,35 +93,26 @@ def lines(
         by_student.setdefault(
             student, ReportLine(student, error="nothing was handed in", to_mark=False)
         )
-    _flag_likeness(folders, assignment, by_student)
-    return [by_student[student] for student in sorted(by_student)], full
-
-
-def _flag_likeness(folders: Any, assignment: str, by_student: Mapping[str, ReportLine]) -> None:
-    source = Path(folders.format_path(folders.source_directory, ".", assignment))
     graded = {
-        student: Path(folders.format_path(folders.autograded_directory, student, assignment))
+        student: folder_of(folders, "autograded", student, assignment)
         for student, line in by_student.items()
         if line.score is not None
     }
+    source = folder_of(folders, "source", assignment=assignment)
     for student, flags in like_others(source, graded).items():
         by_student[student].flags.extend(flags)
+    return [by_student[student] for student in sorted(by_student)], full
 
 
 def write_report(
-    config: Any,
-    assignment: str,
-    root: Path,
-    failed: Mapping[str, str],
-    lacking: Mapping[str, str] | None = None,
+    config: Any, assignment: str, root: Path, failed: Mapping[str, str], lacking: Mapping[str, str]
 ) -> Path:
     """Write index.html, grades.csv, moodle.csv and canvas.csv; return the path of the page."""
     from jinja2 import Template
 
-    listed, full = lines(config, assignment, root, failed, lacking or {})
+    listed, full = lines(config, assignment, root, failed, lacking)
     max_score = sum(full.values())
     folder = root / "reports" / assignment
-    folder.mkdir(parents=True, exist_ok=True)
     questions = sorted({name for line in listed for name in line.by_question})
     scored = [line for line in listed if line.score is not None]
     template = Template(_TEMPLATE.read_text(), autoescape=True, keep_trailing_newline=True)
@@ -123,27 +121,21 @@ def write_report(
         assignment=assignment,
         lines=listed,
         questions=questions,
-        items=_items(listed, full),
+        items=items(full, scored),
         median=statistics.median([line.score or 0.0 for line in scored] or [0.0]),
         max_score=max_score,
     )
-    (folder / "index.html").write_text(page, encoding="utf-8")
+    write_whole(folder / "index.html", page)
     _write_csv(folder / "grades.csv", _for_spreadsheets(listed, questions, max_score))
-    _write_csv(folder / "moodle.csv", _for_moodle(assignment, scored))
+    # Students without a grade are left out, because their ids may be wrong. A single unknown user
+    # makes Moodle refuse the whole file.
+    points = [(line.student, line.score) for line in scored]
+    _write_csv(folder / "moodle.csv", [("username", assignment), *points])
     _write_csv(folder / "canvas.csv", _for_canvas(assignment, scored, max_score))
     return folder / "index.html"
 
 
-def _items(listed: Sequence[ReportLine], full: Mapping[str, float]) -> list[Item]:
-    marked = [
-        Marked({k: v for k, v in line.by_question.items() if k not in line.unmarked}, line.messages)
-        for line in listed
-        if line.score is not None
-    ]
-    return sorted(items(full, marked), key=lambda item: item.question)
-
-
-_Rows = Iterator[Sequence[object]]
+_Rows = Iterable[Sequence[object]]
 
 
 def _for_spreadsheets(
@@ -158,16 +150,6 @@ def _for_spreadsheets(
         yield [line.student, *points, to_mark, f"{line.seconds:.1f}", *notes]
 
 
-def _for_moodle(assignment: str, scored: Sequence[ReportLine]) -> _Rows:
-    """Yield rows for Moodle's "Import > CSV file", with the user and the points.
-
-    Students without a grade are left out, because their ids may be wrong. A single unknown user
-    makes Moodle refuse the whole file.
-    """
-    yield ["username", assignment]
-    yield from ([line.student, line.score] for line in scored)
-
-
 def _for_canvas(assignment: str, scored: Sequence[ReportLine], max_score: float) -> _Rows:
     yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
     yield ["    Points Possible", "", "", "", "", max_score]
@@ -176,8 +158,9 @@ def _for_canvas(assignment: str, scored: Sequence[ReportLine], max_score: float)
 
 
 def _write_csv(path: Path, rows: _Rows) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([_cell(value) for value in row] for row in rows)
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
+    write_whole(path, text.getvalue())
 
 
 def _cell(value: object) -> str:
@@ -187,18 +170,10 @@ def _cell(value: object) -> str:
 # ---- how hard the questions were -----------------------------------------------------------------
 
 
-#: Minimum number of learners for a mean share of points, and for a correlation. The standard error
-#: of a correlation near 0 is 1 / sqrt(n - 1), which is 0.23 with 20 learners.
+#: Minimum number of learners for a mean share of points.
 ENOUGH_FOR_A_MEAN: Final = 5
-ENOUGH_FOR_A_CORRELATION: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """The marks of one learner."""
-
-    points: Mapping[str, float]  #: points of each question that has been marked
-    messages: Mapping[str, str] = field(default_factory=dict)  #: judge's message on each question
+#: A learner's number in a message. Numbers in names (q1_ms) are no such numbers.
+_OWN_NUMBER: Final = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,62 +183,24 @@ class Item:
     question: str
     count: int  #: number of learners with a mark for the question
     difficulty: float | None  #: mean share of the points, 0 to 1; None for too few learners
-    #: correlation of the points with the learners' totals in the other questions, or None if there
-    #: are too few learners or if the points or the totals do not vary
-    discrimination: float | None
     mistake: str = ""  #: the most frequent message of the judge to learners who lack points
     mistaken: int = 0  #: number of learners who got this message
 
-    @property
-    def why_no_difficulty(self) -> str:
-        return "" if self.difficulty is not None else f"too few ({self.count})"
 
-    @property
-    def why_no_discrimination(self) -> str:
-        if self.discrimination is not None:
-            return ""
-        few = self.count < ENOUGH_FOR_A_CORRELATION
-        return f"too few ({self.count})" if few else "all alike"
-
-
-def items(full: Mapping[str, float], class_: Iterable[Marked]) -> list[Item]:
-    """Return the statistics of each question that has points."""
-    known = {question: points for question, points in full.items() if points > 0}
-    marked = [marks for marks in class_ if any(marks.points.get(name, 0) > 0 for name in known)]
-    # To be comparable, sums of points only count questions for which all learners have marks.
-    common = [name for name in known if all(name in marks.points for marks in marked)]
-    return [_item(name, known[name], marked, common) for name in known]
-
-
-def _item(name: str, full: float, class_: Sequence[Marked], common: Sequence[str]) -> Item:
-    marked = [marks for marks in class_ if name in marks.points]
-    points = [marks.points[name] for marks in marked]
-    rest = [sum(marks.points[other] for other in common if other != name) for marks in marked]
-    enough = len(points) >= ENOUGH_FOR_A_MEAN
-    mistakes = Counter(
-        _neutral(marks.messages[name])
-        for marks in marked
-        if marks.points[name] < full and marks.messages.get(name)
-    )
-    mistake, mistaken = max(
-        mistakes.items(), key=lambda entry: (entry[1], entry[0]), default=("", 0)
-    )
-    return Item(
-        name,
-        len(points),
-        statistics.fmean(points) / full if enough else None,
-        _correlation(points, rest),
-        mistake,
-        mistaken,
-    )
-
-
-def _correlation(own: Sequence[float], rest: Sequence[float]) -> float | None:
-    if len(own) < ENOUGH_FOR_A_CORRELATION or len(set(own)) < 2 or len(set(rest)) < 2:
-        return None
-    return statistics.correlation(own, rest)
-
-
-def _neutral(message: str) -> str:
-    """Return a message without the learner's numbers. Numbers in names (q1_ms) remain."""
-    return re.sub(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)", "…", message)
+def items(full: Mapping[str, float], listed: Iterable[ReportLine]) -> list[Item]:
+    """Return the statistics of each question that has points, by its name."""
+    known = {question: points for question, points in sorted(full.items()) if points > 0}
+    scored = [line for line in listed if any(line.marks.get(name, 0) > 0 for name in known)]
+    made = []
+    for name, most in known.items():
+        marked = [line for line in scored if name in line.marks]
+        shares = [line.marks[name] / most for line in marked]
+        difficulty = statistics.fmean(shares) if len(shares) >= ENOUGH_FOR_A_MEAN else None
+        mistakes = Counter(
+            _OWN_NUMBER.sub("…", line.messages[name])
+            for line in marked
+            if line.marks[name] < most and line.messages.get(name)
+        )
+        mistake = max(mistakes.items(), key=lambda entry: (entry[1], entry[0]), default=("", 0))
+        made.append(Item(name, len(marked), difficulty, *mistake))
+    return made

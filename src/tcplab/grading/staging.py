@@ -1,8 +1,8 @@
 """Copy a submission's plain files for grading, under the names that the assignment uses.
 
-The submission itself is never changed. Links could lead anywhere, opening a pipe could block, and
-large captures could fill the grader's disk, so such files are not copied. They are reported, at no
-cost to the student. The assignment's files come first, so that other files cannot use up a limit.
+Links could lead anywhere, opening a pipe could block, and large captures could fill the disk, so
+such files are reported instead, at no cost to the student. The assignment's files come first, so
+that other files cannot use up a limit.
 """
 
 from __future__ import annotations
@@ -69,23 +69,13 @@ class Staged:
 def stage(source: Path, target: Path, expected: Expected) -> Staged:
     """Copy a submission into a new folder under the assignment's names."""
     staged = copy_files(source, target, expected)
-    _name_notebook(target, expected.notebook, staged)
-    for name in expected.files:
+    for name in (expected.notebook, *expected.files):
         _name_file(target, name, expected.released, staged)
+    if not (notebook := target / expected.notebook).is_file():
+        staged.repairs.append("no-notebook")
+        notebook.touch()
     _take_only_other(target, expected, staged)
     _check_timestamp(target, staged)
-    return staged
-
-
-def copy_files(
-    source: Path, target: Path, expected: Expected, *, owner: int | None = None
-) -> Staged:
-    """Copy a submission's plain files, or only those of `owner`; return repairs and flags."""
-    staged = Staged()
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    entries = [_look(path, source, expected) for path in _files(source, staged)]
-    _copy_all(sorted(entries, key=lambda entry: entry.order), target, staged, expected, owner)
     return staged
 
 
@@ -110,15 +100,6 @@ def put_in_place(fresh: Path, target: Path) -> None:
 
 
 # ---- finding -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    path: Path
-    name: Path  # relative to the folder of the submission
-    size: int
-    refusal: str | None  # the flag of a file that is not copied, or None
-    order: tuple[int, int, str]  # sort key: the assignment's files first, then by size
 
 
 def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
@@ -146,7 +127,11 @@ def _files(folder: Path, staged: Staged | None = None) -> Iterator[Path]:
         staged.flags.append(f"too-many-files: more than {MAX_SEEN}")
 
 
-def _look(path: Path, folder: Path, expected: Expected) -> _Candidate:
+_Found = tuple[int, int, str, str]  # rank, size, path in the submission, and flag or ""
+
+
+def _look(path: Path, folder: Path, expected: Expected) -> _Found:
+    """Examine a file. The assignment's files have the first ranks, and a flag refuses a file."""
     name = path.relative_to(folder)
     known = (expected.notebook, *expected.files)
     is_own = any(_is_named(name.name, wanted) for wanted in known) or _is_notebook(name)
@@ -154,16 +139,15 @@ def _look(path: Path, folder: Path, expected: Expected) -> _Candidate:
     try:
         about = path.lstat()
     except OSError as error:
-        flag = f"unreadable: {_quoted(name)} ({error.strerror})"
-        return _Candidate(path, name, 0, flag, (rank, 0, str(name)))
-    refusal: str | None = None
+        return rank, 0, str(name), f"unreadable: {_quoted(name)} ({error.strerror})"
+    kind = ""
     if stat.S_ISLNK(about.st_mode):
-        refusal = f"link: {_quoted(name)}"
+        kind = "link"
     elif not stat.S_ISREG(about.st_mode):
-        refusal = f"no-plain-file: {_quoted(name)}"
+        kind = "no-plain-file"
     elif len(os.fsencode(name)) > MAX_PATH_BYTES:
-        refusal = f"path-too-long: {_quoted(name)}"
-    return _Candidate(path, name, about.st_size, refusal, (rank, about.st_size, str(name)))
+        kind = "path-too-long"
+    return rank, about.st_size, str(name), kind and f"{kind}: {_quoted(name)}"
 
 
 def _quoted(name: object) -> str:
@@ -198,46 +182,54 @@ def _without_endings(name: str) -> str:
 _Inodes = set[tuple[int, int]]  # device and inode number of each file
 
 
-def _copy_all(
-    files: Sequence[_Candidate], target: Path, staged: Staged, expected: Expected, owner: int | None
-) -> None:
-    taken, space, left_out = 0, MAX_FOLDER_BYTES, []
+def copy_files(
+    source: Path, target: Path, expected: Expected, *, owner: int | None = None
+) -> Staged:
+    """Copy a submission's plain files, or only those of `owner`; return repairs and flags."""
+    staged = Staged()
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    taken, space = 0, MAX_FOLDER_BYTES
+    left_out: list[tuple[int, str]] = []
     secret = _inodes(expected.sources)
-    for file in files:
-        if file.refusal is not None:
-            staged.flags.append(file.refusal)
+    for _, size, path, flag in sorted(
+        _look(path, source, expected) for path in _files(source, staged)
+    ):
+        name = Path(path)
+        if flag:
+            staged.flags.append(flag)
             continue
         if taken == MAX_FILES:
-            staged.flags.append(f"too-many-files: {_quoted(file.name)} and all after it")
+            staged.flags.append(f"too-many-files: {_quoted(name)} and all after it")
             break
-        most = MAX_NOTEBOOK_BYTES if _is_notebook(file.name) else min(MAX_FILE_BYTES, space)
-        if file.size > most:
-            left_out.append(file)
+        most = MAX_NOTEBOOK_BYTES if _is_notebook(name) else min(MAX_FILE_BYTES, space)
+        if size > most:
+            left_out.append((size, _quoted(name)))
             continue
         try:
-            _copy(file.path, _place(target, file.name, expected, staged), most, owner, secret)
+            _copy(source / name, _place(target, name, expected, staged), most, owner, secret)
         except OSError as error:
             if is_of_machine(error):
                 raise
-            staged.flags.append(f"unreadable: {_quoted(file.name)} ({error.strerror})")
+            staged.flags.append(f"unreadable: {_quoted(name)} ({error.strerror})")
             continue
         taken += 1
-        space -= 0 if _is_notebook(file.name) else file.size
+        space -= 0 if _is_notebook(name) else size
     if left_out:
-        names = ", ".join(_quoted(file.name) for file in left_out[:3])
+        names = ", ".join(name for _, name in left_out[:3])
         more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         staged.repairs.append(
-            f"left-out: {names}{more}, {sum(file.size for file in left_out) / 1e6:.0f} MB"
+            f"left-out: {names}{more}, {sum(size for size, _ in left_out) / 1e6:.0f} MB"
             f" (limits: {MAX_FILE_BYTES >> 20} MiB for a file, {MAX_FOLDER_BYTES >> 20} MiB in all)"
         )
+    return staged
 
 
 def _copy(path: Path, target: Path, most: int, owner: int | None, secret: _Inodes) -> None:
     """Copy a file safely, even if it has been replaced since it was examined.
 
-    The owner is checked on the open file, so no hard link and no link to a folder leads to another
-    user's files. Hard links to the instructor's files are rejected too. Other hard links are
-    copied, because backups contain them.
+    The owner is checked on the open file, so no link leads to another user's files. Hard links to
+    the instructor's files are rejected too. Others are copied, because backups contain them.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -275,62 +267,59 @@ def _place(target: Path, name: Path, expected: Expected, staged: Staged) -> Path
     The page and its parts need their names, and the notebook unpacks captures into a folder. A
     folder or file with such a name is renamed.
     """
-    parts, released = list(name.parts), expected.released
+    parts, released = list(name.parts), expected.released or Path(os.devnull)
     page = Path(expected.notebook).with_suffix(".html").name
-    files = {Path(name) for name in (_TIMESTAMP, expected.notebook, page, *expected.files)}
-    for depth in range(1, len(parts)):
-        above = Path(*parts[:depth])
-        is_file = above in files or _MADE_LATER.fullmatch(str(above)) is not None
-        if is_file or (released is not None and (released / above).is_file()):
-            parts[depth - 1] += "-folder"
+    files = (_TIMESTAMP, expected.notebook, page, *expected.files)
+    for depth in range(1, len(parts) + 1):
+        above = str(Path(*parts[:depth]))
+        if depth < len(parts):
+            clashes, ending = above in files or (released / above).is_file(), "-folder"
+        else:
+            clashes, ending = above in ("captures", page) or (released / above).is_dir(), "-file"
+        if clashes or _MADE_LATER.fullmatch(above):
+            parts[depth - 1] += ending
+            if (note := f"name-clash: {_quoted(name)}") not in staged.repairs:
+                staged.repairs.append(note)
             break
-    else:
-        is_made = str(name) in ("captures", page) or _MADE_LATER.fullmatch(str(name)) is not None
-        if is_made or (released is not None and (released / name).is_dir()):
-            parts[-1] += "-file"
-    if tuple(parts) != name.parts:
-        note = f"name-clash: {_quoted(name)}"
-        if note not in staged.repairs:
-            staged.repairs.append(note)
     return target.joinpath(*parts)
 
 
 # ---- names ---------------------------------------------------------------------------------------
 
 
-def _name_notebook(folder: Path, wanted: str, staged: Staged) -> None:
-    """Rename the notebook, such as "cork (1).ipynb", or create an empty file if it is missing."""
-    if (folder / wanted).is_file():
-        return
-    notebooks = [path for path in folder.rglob("*") if _is_notebook(path) and path.is_file()]
-    by_size = sorted(notebooks, key=lambda path: (-path.stat().st_size, str(path)))
-    stem = Path(wanted).stem.casefold()
-    candidates = [path for path in by_size if stem in path.stem.casefold()] or by_size
-    if not candidates:
-        staged.repairs.append("no-notebook")
-        (folder / wanted).write_bytes(b"")
-        return
-    _rename(candidates[0], folder, wanted, staged)
-
-
 def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged) -> None:
-    """Rename a variant such as "records (1).c" to `wanted`, unless `wanted` itself was changed."""
+    """Rename a variant such as "records (1).c" to `wanted`, unless `wanted` itself was changed.
+
+    Any notebook is taken if there is none of this name, the largest first.
+    """
     path, handed_out = folder / wanted, released / wanted if released else None
-    untouched = handed_out.read_bytes() if handed_out and handed_out.is_file() else None
-    if path.is_file() and path.read_bytes() != untouched:
+    if _is_written(path, handed_out):
         return
-    variants = sorted(
-        (
-            other
-            for other in folder.rglob("*")
-            if other != path and other.is_file() and _is_named(other.name, wanted)
-        ),
-        key=lambda other: (len(other.parts), -other.stat().st_mtime_ns, str(other)),
-    )
-    written = [variant for variant in variants if variant.read_bytes() not in (untouched, b"")]
+    takes_any = _is_notebook(path) and not path.is_file()
+
+    def rank(other: Path) -> tuple[bool, float, float, str]:
+        about = other.stat()
+        place = -about.st_size if takes_any else len(other.parts)
+        return not _is_named(other.name, wanted), place, -about.st_mtime_ns, str(other)
+
+    variants = [
+        other
+        for other in folder.rglob("*")
+        if other != path
+        and other.is_file()
+        and (_is_named(other.name, wanted) or (takes_any and _is_notebook(other)))
+    ]
+    written = [variant for variant in variants if _is_written(variant, handed_out)]
     if candidates := written or ([] if path.is_file() else variants):
         path.unlink(missing_ok=True)
-        _rename(candidates[0], folder, wanted, staged)
+        _rename(min(candidates, key=rank), folder, wanted, staged)
+
+
+def _is_written(path: Path, handed_out: Path | None) -> bool:
+    """Return whether a file exists, is not blank, and differs from what was handed out."""
+    text = path.read_bytes() if path.is_file() else b""
+    is_same = handed_out and handed_out.is_file() and handed_out.read_bytes() == text
+    return bool(text.strip()) and not is_same
 
 
 def _take_only_other(folder: Path, expected: Expected, staged: Staged) -> None:
@@ -344,14 +333,10 @@ def _take_only_other(folder: Path, expected: Expected, staged: Staged) -> None:
         and path.name.casefold().endswith(_C_SUFFIXES)
         and not any(_is_named(path.name, name) for name in expected.files)
         and not (expected.released / path.relative_to(folder)).is_file()
-        and path.read_bytes().strip()
+        and _is_written(path, None)
     ]
     lacking = [
-        name
-        for name in expected.files
-        if not (path := folder / name).is_file()
-        or not path.read_bytes()
-        or same_file(path, expected.released / name)
+        name for name in expected.files if not _is_written(folder / name, expected.released / name)
     ]
     if len(others) == len(lacking) == 1:
         (folder / lacking[0]).unlink(missing_ok=True)
@@ -359,11 +344,6 @@ def _take_only_other(folder: Path, expected: Expected, staged: Staged) -> None:
     elif others and lacking:
         names = ", ".join(_quoted(path.relative_to(folder)) for path in others[:3])
         staged.repairs.append(f"not-looked-at: {names}; {', '.join(lacking)} as handed out")
-
-
-def same_file(path: Path, other: Path) -> bool:
-    """Return whether two files exist and have the same content."""
-    return path.is_file() and other.is_file() and path.read_bytes() == other.read_bytes()
 
 
 def _rename(path: Path, folder: Path, wanted: str, staged: Staged) -> None:
@@ -379,13 +359,11 @@ def _check_timestamp(folder: Path, staged: Staged) -> None:
     if not path.is_file():
         return
     text = path.read_bytes()[:1000].decode(errors="replace").strip()
-    try:
-        is_time = 0 < len(text) < 100 and parse_utc(text) is not None
-    except Exception:  # the parser raises many kinds of errors
-        is_time = False
-    if not is_time:
-        staged.repairs.append(f"broken-timestamp: {_quoted(text)}")
-        path.unlink()
+    with suppress(Exception):  # the parser raises many kinds of errors
+        if 0 < len(text) < 100 and parse_utc(text) is not None:
+            return
+    staged.repairs.append(f"broken-timestamp: {_quoted(text)}")
+    path.unlink()
 
 
 # ---- noticing a change ---------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from nbgrader.exchange.default import ExchangeReleaseFeedback
 import tcplab.grading.captures  # judges import this and the next one
 import tcplab.grading.programs  # noqa: F401
 from tcplab.errors import StepError
-from tcplab.grading.course import FEEDBACK_PAGE, expected_files, load_course
+from tcplab.grading.course import FEEDBACK_PAGE, expected_files, folder_of, load_course
 from tcplab.grading.drawing import questions_by_choice
 from tcplab.grading.exchange import Arrival, take_arrival
 from tcplab.grading.ledger import GradeLedger, GradingTask
@@ -56,7 +56,8 @@ def grade_submission(task: GradingTask) -> dict[str, Any]:
     try:
         return _Grader(task).grade()
     except Exception as failure:
-        print_traceback()
+        if not isinstance(failure, OSError):  # the log may not have been opened
+            print_traceback()
         return _FAILED | {"error": reason(failure)}
 
 
@@ -64,9 +65,9 @@ class _Grader:
     def __init__(self, task: GradingTask) -> None:
         self._task = task
         self._config, self._folders = load_course(task.course)
-        self._ledger = GradeLedger(task.reports, self._folders, task.assignment)
-        folder = self._folders.submitted_directory
-        self._submitted = Path(self._folders.format_path(folder, task.student, task.assignment))
+        self._reports = task.course / "reports" / task.assignment
+        self._ledger = GradeLedger(self._folders, task.assignment)
+        self._submitted = folder_of(self._folders, "submitted", task.student, task.assignment)
         self._repairs: list[str] = []
         self._flags: list[str] = []
 
@@ -121,7 +122,7 @@ class _Grader:
 
     def _open_log(self) -> None:
         """Redirect the output and logs of libraries to the log file of the submission."""
-        path = self._task.reports / "logs" / f"{self._task.student}.log"
+        path = self._reports / "logs" / f"{self._task.student}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         log = path.open("w", buffering=1)
         for fd in (1, 2):
@@ -189,28 +190,34 @@ class _Grader:
         task = self._task
         config, folders = self._configured()
         if task.arrival is not None:
-            record = self._ledger.tries(task.student)
-            early = {"tries": task.tries, "record": str(record)}
-            source = Path(folders.format_path(folders.source_directory, ".", task.assignment))
-            by_choice = questions_by_choice(source)
-            config.EarlyPage.update(early, arrival=task.arrival.folder.name, by_choice=by_choice)
+            source = folder_of(folders, "source", assignment=task.assignment)
+            config.EarlyPage.update(
+                record=f"{self._reports}/tries/{task.student}.json",
+                arrival=task.arrival.folder.name,
+                by_choice=questions_by_choice(source),
+            )
             # EarlyPage comes second, because it needs the grades.
             page = [FEEDBACK_PAGE[0], "tcplab.grading.nbgrader_plugins.EarlyPage"]
             config.GenerateFeedback.preprocessors = page + FEEDBACK_PAGE[1:]
         if as_typed:
             config.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.as_typed"}
-        try:
-            with at_most(_PAGE_S):
-                _attempt(
-                    GenerateFeedback(coursedir=folders, config=config, force=True, log=_LOG).start
-                )
-        except TooLongError:
-            raise StepError(f"it took more than {_PAGE_S:g} s of processor time") from None
+        target = folder_of(folders, "feedback", task.student, task.assignment)
+        with tempfile.TemporaryDirectory(prefix="tcplab-feedback-") as fresh:
+            folders.feedback_directory = config.CourseDirectory.feedback_directory = fresh
+            make = GenerateFeedback(coursedir=folders, config=config, force=True, log=_LOG).start
+            try:
+                with at_most(_PAGE_S):
+                    _attempt(make)
+                # An earlier page stays until this one is complete.
+                put_in_place(folder_of(folders, "feedback", task.student, task.assignment), target)
+            except TooLongError:
+                raise StepError(f"it took more than {_PAGE_S:g} s of processor time") from None
+            except OSError as error:
+                raise StepError(reason(error)) from None
 
     def _configured(self) -> tuple[Any, CourseDirectory]:
         config, task = copy.deepcopy(self._config), self._task
         config.CourseDirectory.update(student_id=task.student, assignment_id=task.assignment)
-        config.SandboxedExecute.unsafe_no_sandbox = task.unsafe_no_sandbox
         return config, CourseDirectory(config=config)
 
 

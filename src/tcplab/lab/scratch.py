@@ -10,14 +10,17 @@ from contextlib import contextmanager
 from tcplab.errors import LabError
 
 #: The shell removes the folder when its standard input closes, even if a SIGKILL closed it.
-_KEEPER = 'folder=$(mktemp -d "$1/tcplab-XXXXXXXX") && echo "$folder" && cat && rm -rf "$folder"'
+_KEEPER = """mkdir -p "$1" && folder=$(mktemp -d "$1/tcplab-XXXXXXXX") && echo "$folder" && cat &&
+    rm -rf "$folder"
+"""
 
 
 @contextmanager
-def temporary_folder() -> Iterator[str]:
+def temporary_folder(parent: str = "") -> Iterator[str]:
     """Create a folder that lasts until the with statement or this process ends, even by SIGKILL."""
+    parent = parent or tempfile.gettempdir()
     with subprocess.Popen(
-        ["sh", "-c", _KEEPER, "sh", parent := tempfile.gettempdir()],
+        ["sh", "-c", _KEEPER, "sh", parent],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.support.grading.sets import EXAMPLE
+from tests.support.grading.sets import EXAMPLE, captures_in
 from tests.support.paths import ROOT
 
 from tcplab.errors import ParameterError
@@ -15,7 +15,6 @@ from tcplab.grading import open_assignment
 from tcplab.grading.archive import (
     ARCHIVE_FILE,
     Stored,
-    captures_in,
     named_in,
     read_archive,
     take_out,

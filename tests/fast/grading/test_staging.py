@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from tests.support.grading.damaged import deep_path, nested
 from tests.support.needs import needs_ordinary_user
 
 from tcplab.grading import staging
-from tcplab.grading.batch import scratch_folder
 from tcplab.grading.staging import Expected, content_key, stage
 
 
@@ -177,16 +175,3 @@ def test_byte_code_and_checkpoints_do_not_change_the_digest(tmp_path: Path) -> N
         assert content_key(tmp_path) == before, by_product
     (tmp_path / "hidden" / "judge.py").write_text("points = 2\n")
     assert content_key(tmp_path) != before
-
-
-def test_only_leftovers_of_killed_runs_on_this_host_are_removed(tmp_path: Path) -> None:
-    machine = socket.gethostname()
-    killed, elsewhere, here = (
-        tmp_path / f".scratch-{name}" for name in (f"{machine}-0", "other-0", f"{machine}-1")
-    )
-    for folder in (killed, elsewhere, here):
-        folder.mkdir()
-    with scratch_folder(tmp_path) as own:
-        assert own.is_dir()
-        assert [path.is_dir() for path in (killed, elsewhere, here)] == [False, True, True]
-    assert not own.exists()

@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.grading.sets import captures_in
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
 from tcplab import Lab
 from tcplab.errors import LabError
-from tcplab.grading.archive import Stored, captures_in, write_archive
+from tcplab.grading.archive import Stored, write_archive
 from tcplab.grading.captures import (
     CaptureLog,
     Facts,

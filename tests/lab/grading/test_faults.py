@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -17,10 +18,12 @@ from typing import Any
 import pytest
 from tests.lab.grading.test_drawing import course  # noqa: F401
 from tests.support.grading.fixtures import Tiny
+from tests.support.lifetime import until
 
 from tcplab.cli import main
-from tcplab.errors import StepError
+from tcplab.errors import ParameterError, StepError
 from tcplab.grading.processes import apart
+from tcplab.grading.release import generate
 
 #: Commands that write, in a course with a download, a page for ada and a list of the class.
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -37,21 +40,30 @@ def faulty(arguments: Sequence[str], folder: str, at: int, fault: int) -> tuple[
 
     A write is the opening of a file for it, a renaming or the creation of a folder.
     """
-    left = at
+    left = multiprocessing.Value("i", at)  # shared with the processes that the command forks
 
     def fail(event: str, given: tuple[Any, ...]) -> None:
-        nonlocal left
         is_write = event in ("os.rename", "os.mkdir") or (event == "open" and given[2] & WRITES)
         if is_write and str(given[0]).startswith(folder):
-            left -= 1
-            if left == 0 and fault == signal.SIGKILL:
+            left.value -= 1
+            if left.value == 0 and fault == signal.SIGKILL:
                 os.kill(os.getpid(), fault)
-            elif left == 0:
+            elif left.value == 0:
                 raise OSError(fault, os.strerror(fault), given[0])
 
     sys.dont_write_bytecode = True
     sys.addaudithook(fail)
-    return main(arguments), left <= 0
+    return main(arguments), left.value <= 0
+
+
+def outcome(arguments: Sequence[str], folder: Path, at: int, fault: int) -> tuple[Any, bool]:
+    """Run faulty() in its own process; the status is a text if this process was killed."""
+    try:
+        status, had_one = apart(faulty, arguments, str(folder), at, fault)
+    except StepError as died:
+        status, had_one = str(died), True
+    until(lambda: not list(folder.glob("reports/*/tcplab-*")))  # its keeper removes it
+    return status, had_one
 
 
 def content(folder: Path) -> dict[str, Any]:
@@ -95,10 +107,7 @@ def test_fault_at_any_write_is_survived(
     for at in itertools.count(1):
         shutil.copytree(course, copy := tmp_path / str(at))
         capfd.readouterr()
-        try:
-            status, had_one = apart(faulty, arguments(command, copy), str(copy), at, fault)
-        except StepError as died:
-            status, had_one = str(died), True
+        status, had_one = outcome(arguments(command, copy), copy, at, fault)
         output = capfd.readouterr()
         if not had_one:
             break
@@ -143,6 +152,8 @@ def test_draw_on_a_busy_machine_goes_on_and_leaves_no_old_captures(
         for source in busy:
             assert error.count(f"{source.name}: not drawn: is this machine busy?") == 2
             assert not (source / "captures.zip").exists()
+            with pytest.raises(ParameterError, match=rf"no captures\.zip: .*draw {source.name}"):
+                generate(course, course / "exercises", [source.name])
         for source in (tiny, other):
             assert (source / "course.json").read_text() != keys[source]
         assert [source for source in drawn if not (source / "captures.zip").exists()] == []

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from scapy.layers.inet import IP, UDP
-from tests.support.grading.sets import EXAMPLE
+from tests.support.grading.sets import EXAMPLE, captures_in
 from tests.support.grading.tried import packet_is_judged_by_the_kernels_answer, sending_question
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
 from tcplab.capture import open_capture
 from tcplab.errors import ParameterError
-from tcplab.grading.archive import captures_in, take_out
+from tcplab.grading.archive import take_out
 from tcplab.grading.assignment import load_module
 from tcplab.grading.packets import SYN, OwnPacket, connected
 from tcplab.lab import Lab

@@ -116,7 +116,7 @@ def test_page_of_attacks_does_nothing_and_links_nowhere(
     notebook.cells += [v4.new_markdown_cell(text) for text in [*texts, r"$$\frac{1}{2}$$"]]
     nbformat.write(notebook, folder / "tiny.ipynb")
     run = grade("tiny", course=course, jobs=1)
-    assert (run.failed, run.no_feedback) == ({}, {})
+    assert (run.failed, run.lacking) == ({}, {})
     path = course / "feedback" / "eve" / "tiny" / "tiny.html"
     asked: list[str] = []
     said: list[str] = []

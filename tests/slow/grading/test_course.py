@@ -28,9 +28,10 @@ from tests.support.grading.fixtures import typed
 from tests.support.grading.guide import words
 from tests.support.grading.homework import hand_ins, write
 from tests.support.grading.hostile import ATTACKS
+from tests.support.grading.sets import captures_in
 from tests.support.paths import ROOT
 
-from tcplab.grading.archive import ARCHIVE_FILE, captures_in, named_in
+from tcplab.grading.archive import ARCHIVE_FILE, named_in
 from tcplab.grading.assignment import Task
 from tcplab.grading.drawing import assignments
 from tcplab.grading.trial import Trial

@@ -224,10 +224,12 @@ def test_submission_is_graded_and_its_page_is_returned(course: Path, tiny: Tiny)
     changed(set_source("q1-answer", "q1_sum = 1"))(wrong)
     arrive(course, solved, "ada")
     arrive(course, wrong, "bob")
-    with Watching(course, "--tries", "2") as first:
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write("get_config().EarlyPage.tries = 2\n")
+    with Watching(course) as first:
         first.until(lambda: page_of(course, "ada").is_file() and page_of(course, "bob").is_file())
         arrive(course, wrong, "bob", 1)
-    with Watching(course, "--tries", "2") as second:
+    with Watching(course) as second:
         second.until(lambda: page_of(course, "bob", 1).is_file())
         arrive(course, solved, "bob", 2)
         second.until(lambda: page_of(course, "bob", 2).is_file())
@@ -236,7 +238,6 @@ def test_submission_is_graded_and_its_page_is_returned(course: Path, tiny: Tiny)
     assert status == 0, output
     assert "Traceback" not in output
     assert "ada: graded" not in output  # the first watch graded it
-    assert "95 % of them within" in output
     pages = [page_of(course, "bob", minute).read_text() for minute in range(3)]
     for page in each([*pages, page_of(course, "ada").read_text()]):
         assert "MARK SCHEME" not in page
@@ -292,10 +293,8 @@ def test_invalid_watch_options_are_reported_in_one_line(
 ) -> None:
     shutil.rmtree(inbound_of(course))
     for arguments, complaint in (
-        (["--watch", "--tries", "0"], "tries=0 must be from 1 to 1000"),
         (["--watch"], "no exchange: "),
         (["--watch", "--no-feedback"], "--no-feedback cannot be combined with --watch"),
-        (["--tries", "3"], "--tries works only with --watch"),
     ):
         command = ["grade", "tiny", "--course", str(course), *arguments]
         assert complaint in refused(command, capsys)

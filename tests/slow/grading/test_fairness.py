@@ -24,11 +24,11 @@ import nbformat
 import numpy as np
 import pytest
 from tests.support.grading.forest import Features, Labels, right_share
-from tests.support.grading.sets import SHIPPED
+from tests.support.grading.sets import SHIPPED, captures_in
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
-from tcplab.grading.archive import Stored, captures_in, read_archive, take_out
+from tcplab.grading.archive import Stored, read_archive, take_out
 from tcplab.grading.assignment import Course, Numbers, Task, load_module
 from tcplab.grading.captures import calls_of, cause_of
 from tcplab.grading.checks import score

@@ -104,7 +104,7 @@ def batch(course: Path) -> Batch:
 def test_every_student_has_a_score_or_a_reason(course: Path, batch: Batch) -> None:
     without = {student for student, hostile in INTAKE.items() if hostile.score is None}
     assert set(batch.failed) == without
-    assert batch.no_feedback == {}
+    assert batch.lacking == {}
     for student in each(without):
         assert INTAKE[student].note in batch.failed[student]
     records = course / "reports" / "tiny" / "records"
@@ -191,7 +191,7 @@ def test_page_falls_back_to_plain_text_if_rendering_fails(tiny: Tiny, tmp_path: 
     config = course / "nbgrader_config.py"
     config.write_text(config.read_text() + BROKEN_PAGES)
     batch = grade("tiny", course=course, jobs=1)
-    assert (batch.graded, batch.failed, batch.no_feedback) == (["ada"], {}, {})
+    assert (batch.graded, batch.failed, batch.lacking) == (["ada"], {}, {})
     page = (course / "feedback" / "ada" / "tiny" / "tiny.html").read_text()
     assert "&lt;b&gt;Because" in page
 

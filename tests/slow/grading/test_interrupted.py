@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 import shutil
 import signal
@@ -14,8 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.grading.fixtures import Tiny, graded_by_command, scores
+from tests.lab.grading.test_faults import content, outcome
+from tests.support.grading.fixtures import Tiny, gradebook, graded_by_command, scores
 from tests.support.needs import needs_root
+
+from tcplab.cli import main
 
 #: Students, each with the points that the grader must give.
 CLASS = {"ada": 5.0, "bob": 0.0, "carla": 5.0, "dan": 0.0}
@@ -48,14 +53,14 @@ def assert_each_once(course: Path) -> None:
         grades = book.execute("select count(*) from grade").fetchone()[0]
     assert sorted(student for (student,) in submitted) == sorted(CLASS)
     assert grades == 4 * len(CLASS)  # q1 to q3, and w1
-    assert not list((course / "reports" / "tiny").glob(".scratch-*"))
+    assert not list((course / "reports" / "tiny").glob("tcplab-*"))
     for student in CLASS:
         assert (course / "feedback" / student / "tiny" / "tiny.html").is_file(), student
 
 
 #: Files that appear one after the other while a class is graded.
 MOMENTS = (
-    "reports/tiny/.scratch-*/slot-*",
+    "reports/tiny/tcplab-*/slot-*",
     "reports/tiny/logs/*",
     "reports/tiny/records/*",
     "reports/tiny/graded/*",
@@ -153,6 +158,40 @@ def test_locked_gradebook_loses_no_grade(course: Path) -> None:
     book.close()
     assert finish(start(course))[0] == 0
     assert_each_once(course)
+
+
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO, errno.EACCES, signal.SIGKILL])
+def test_fault_at_any_write_leaves_the_old_page_or_the_new_one(
+    fault: int, tiny: Tiny, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A person has marked ada's answer, so only her page, the ledger and the report change."""
+    shutil.copytree(tiny.course, graded := tmp_path / "graded")
+    tiny.hand_in(graded / "submitted" / "ada")
+    assert main(["grade", "tiny", "--course", str(graded)]) == 0
+    with gradebook(graded) as book:
+        mark = book.find_grade("w1", "tiny", "tiny", "ada")
+        mark.manual_score, mark.needs_manual_grade = 1.5, False
+        book.db.commit()
+    shutil.copytree(graded, right := tmp_path / "right")
+    assert main(["grade", "tiny", "--course", str(right)]) == 0
+    old, new = content(graded), content(right)
+    logs = ("reports/tiny/logs/", "reports/tiny/graded/")
+    changed = [n for n in new if old.get(n) != new[n] and not n.startswith(logs)]
+    assert {"feedback/ada/tiny/tiny.html", "reports/tiny/moodle.csv"} <= set(changed)
+    for at in itertools.count(1):
+        shutil.copytree(graded, copy := tmp_path / str(at))
+        capfd.readouterr()
+        command = ["grade", "tiny", "--jobs", "1", "--course", str(copy)]
+        status, had_one = outcome(command, copy, at, fault)
+        if not had_one:
+            break
+        assert "Traceback" not in capfd.readouterr().err
+        found = content(copy)
+        for name in changed:
+            assert found.get(name) in (old.get(name), new[name]), (at, status, name)
+        assert main(command) == 0
+        assert {name: content(copy)[name] for name in changed} == {n: new[n] for n in changed}
+    assert at > 3
 
 
 @needs_root

@@ -7,6 +7,8 @@ from pathlib import Path
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 
+from tcplab.grading.archive import Stored, read_archive
+
 SOURCES = each(
     path for path in sorted(ROOT.glob("solutions/*")) if (path / f"{path.name}.ipynb").is_file()
 )
@@ -33,3 +35,9 @@ def files_of(folder: Path) -> dict[str, bytes]:
         for path in each(sorted(folder.rglob("*")))
         if path.is_file() and not BY_PRODUCTS & {*path.parts}
     }
+
+
+def captures_in(folder: Path) -> list[Stored]:
+    """Return all captures of an assignment, ordered by their numbers."""
+    names = [name for name in read_archive(folder) if name.endswith(".pcapng")]
+    return [Stored(folder, name) for name in sorted(names, key=lambda name: (len(name), name))]
