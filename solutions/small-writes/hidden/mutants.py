@@ -14,6 +14,7 @@ _DECOYS = """
 """
 
 MUTANTS = {
+    "indices-as-floats": Mutant(then={"q3-answer": "q3_waits = [float(i) for i in q3_waits]"}),
     "pause-in-seconds": Mutant(loses={"q5": 1}, then={"q5-answer": "q5_stall_ms /= 1e3"}),
     "acknowledges-what-has-not-left": Mutant(
         loses={"q8": 1},

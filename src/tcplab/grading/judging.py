@@ -202,8 +202,7 @@ class CellsRun:
     outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)  #: plain data, None for a missing answer
     files: dict[str, bytes] = field(default_factory=dict)  #: contents at the end, by name
-    #: messages to the learner, such as one about a cell that was stopped
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  #: messages to the learner
     flags: list[str] = field(default_factory=list)  #: notes for a person to check
     #: why the answers are unknown although the cells stayed within all limits, or empty
     failure: str = ""

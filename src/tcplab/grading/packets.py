@@ -69,7 +69,7 @@ def _contents(answer: object, name: str, protocol: int, least_bytes: int) -> tup
         raise ParameterError(f"{name} has no answer yet.")
     packet = b""
     with suppress(ValueError):
-        packet = bytes.fromhex(answer) if isinstance(answer, str) else b""
+        packet = bytes.fromhex(answer.replace(":", "")) if isinstance(answer, str) else b""
     header = 4 * (packet[0] & 15) if packet else 0
     if not (
         20 <= header <= len(packet) - least_bytes

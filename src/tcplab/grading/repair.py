@@ -39,8 +39,7 @@ class Repaired:
 
     notebook: Any = None  #: nbformat 4.5, without outputs
     repairs: list[str] = field(default_factory=list)  #: damage that was repaired, as "kind: detail"
-    #: changes that look deliberate, as "kind: detail"
-    flags: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)  #: changes that look deliberate
     #: ids of the task cells that have no answer
     untouched_tasks: list[str] = field(default_factory=list)
 
@@ -338,6 +337,8 @@ def _fill(cell: Any, mine: list[_Cell], into: Repaired) -> list[Any]:
     if not mine:
         if role != "plain" or cell.cell_type == "code":
             into.note("missing-cell", name)
+        if role == "solution":
+            cell.source = ""  # its "q1_ms = None" could undo an answer in another cell
         return []
     if any(submitted.kind != cell.cell_type for submitted in mine):
         into.note("retyped-cell", name)

@@ -66,12 +66,13 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
         return value if abs(value) < 1 << 63 else {"unsupported": "huge int"}
     if kind in (float, Fraction, Decimal):
         return _finite(value)
-    if kind is str:
-        return value if len(value) <= MAX_TEXT else {"unsupported": "huge str"}
-    if kind in (list, tuple, dict) and depth <= 0:
+    text = value.hex() if kind is bytes else value
+    if type(text) is str:
+        return text if len(text) <= MAX_TEXT else {"unsupported": "huge str"}
+    if kind in (list, tuple, set, frozenset, dict) and depth <= 0:
         return {"unsupported": f"deep {kind.__name__}"}
-    if kind in (list, tuple):
-        return [_plain(item, depth - 1, left) for item in value[: left[0] + 1]]
+    if kind in (list, tuple, set, frozenset):
+        return [_plain(item, depth - 1, left) for item in list(value)[: left[0] + 1]]
     if kind is dict:
         few = list(value.items())[: left[0] + 1]
         return {str(key)[:200]: _plain(item, depth - 1, left) for key, item in few}

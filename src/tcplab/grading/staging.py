@@ -40,7 +40,7 @@ _TIMESTAMP: Final = "timestamp.txt"
 BY_PRODUCTS: Final = frozenset({".ipynb_checkpoints", "__pycache__", "__MACOSX"})
 #: A suffix that programs and people add to a name, such as " (1)", "_v2", " - Copy", "final", "~".
 _ENDING: Final = re.compile(
-    r"(?:\(\d+\)|[ _.-]v?\d{1,3}|copy|kopie|copie|final|new|fixed|solved|solution|~|[ _.-])$"
+    r"(?:\(\d+\)|[ _.-]v?\d{1,3}|(?:copy|kopie|copie)\d*|final|new|fixed|solved|solution|~|[ _.-])$"
 )
 #: Files that grading makes in the copy: parts of the page, and captures from the archive.
 _MADE_LATER: Final = re.compile(r"cell-\d+\.json|captures/\d+\.(?:pcapng|log)")

@@ -181,6 +181,8 @@ def test_answers_become_plain_data_or_unsupported() -> None:
     assert plain(np.int64(4)) == 4
     assert plain(np.arange(3)) == [0, 1, 2]
     assert plain(np.arange(3.0).view(SegmentArray).max()) == 2.0
+    assert plain({7}) == plain(frozenset([7])) == [7]
+    assert plain(b"\x45\x00") == "4500"
     assert plain(Always(3)) == {"unsupported": "Always"}
     assert plain(math.inf) == {"unsupported": "float inf"}
     assert plain(1 << 70) == {"unsupported": "huge int"}

@@ -132,6 +132,8 @@ NO_PACKETS = {
 
 @pytest.mark.parametrize("name", NO_PACKETS)
 def test_answer_that_is_no_packet_is_refused(name: str) -> None:
-    assert OwnPacket.read(IP_HEADER + TCP_HEADER, "q8_packet") == OwnPacket(window=0, flags=0)
+    typed = IP_HEADER + TCP_HEADER
+    for shown in (typed, bytes.fromhex(typed).hex(":").upper()):  # the latter as in Wireshark
+        assert OwnPacket.read(shown, "q8_packet") == OwnPacket(window=0, flags=0)
     with pytest.raises(ParameterError, match="q8_packet"):
         OwnPacket.read(NO_PACKETS[name], "q8_packet")

@@ -92,6 +92,12 @@ def delete(*names: str) -> Callable[[Notebook], None]:
     return change
 
 
+def join_answers(notebook: Notebook) -> None:
+    sources = ["".join(find(notebook, f"q{number}-answer")[1]["source"]) for number in (1, 2)]
+    delete("q1-answer", "q2-answer")(notebook)
+    notebook["cells"].append(code_cell("\n".join(sources)))
+
+
 def retype(name: str, kind: str) -> Callable[[Notebook], None]:
     def change(notebook: Notebook) -> None:
         _, cell = find(notebook, name)
@@ -294,6 +300,9 @@ DAMAGES: Final[dict[str, Damage]] = {
     ),
     "all-tests-deleted": Damage(
         changed(delete("q1", "q2", "q3")), repairs=("missing-cell: q1", "missing-cell: q3")
+    ),
+    "all-answers-in-a-last-cell": Damage(
+        changed(join_answers), repairs=("reordered-cells", "lost-cell-id", "missing-cell")
     ),
     "opening-cell-deleted": Damage(changed(delete("open")), repairs=("missing-cell: open",)),
     "test-cell-turned-into-text": Damage(
