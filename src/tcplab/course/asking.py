@@ -103,7 +103,10 @@ def show_fields(asked: Mapping[str, Question], store: Store, answered: Callable[
             if not unanswered:
                 box.children = [w.HTML(answered()._repr_html_() + "Go on with the next cell.")]
 
-        guess = GuessField(f"Your guess{_unit(question)}", told, typing=False)
+        unit = re.search(r" \([^()]+\)$", question.ask)
+        choices = f" (1 to {question.choices})" if question.choices else ""
+        label = f"Your guess{choices or (unit[0] if unit else '')}"
+        guess = GuessField(label, told, typing=False)
         guess.box.style.description_width = "initial"
         guess.box.layout.width = "30em"
         skip = w.Button(description="Skip", tooltip=f"Go on without a guess: {question.ask}")
@@ -114,13 +117,6 @@ def show_fields(asked: Mapping[str, Question], store: Store, answered: Callable[
     box.children = [field(name, question) for name, question in asked.items()]
     box.children += (Focus(),)
     return box
-
-
-def _unit(question: Question) -> str:
-    if question.choices:
-        return f" (1 to {question.choices})"
-    unit = re.search(r" \([^()]+\)$", question.ask)
-    return unit[0] if unit else ""
 
 
 def typed(question: Question) -> float | str:

@@ -20,14 +20,12 @@ from tcplab.figures.picture import Picture
 from tcplab.figures.pipes import copy_path
 from tcplab.figures.the_lab import handshake
 from tcplab.figures.timeline_figure.paint import timeline
-from tcplab.figures.timeline_figure.view import choose_message
 from tcplab.machine import require_modules
 
 __all__ = [
     "Picture",
     "bottleneck",
     "cause",
-    "choose_message",
     "copy_path",
     "draw",
     "draw_bars",

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
 
-_NOTHING_SENT: Final = "no data segment was recorded"
-
-
 # ---- the symptom ---------------------------------------------------------------------------------
 
 #: How many packets are drawn, which are a few requests, round trips or lines.
@@ -41,7 +38,7 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
 @drawn
 def symptom(case: Diagnosis) -> Picture:
     """Draw the client's packets, but not the cause (see `cause`)."""
-    some(case.sent, _NOTHING_SENT)
+    some(case.sent, "no data segment was recorded")
     figure, packets = canvas.new_axes()
     _draw_packets(packets, case, case.segments[_part(case)])
     canvas.legend(figure)
@@ -107,7 +104,6 @@ def _mark_gaps(axes: Axes, times: list[float], width: float) -> None:
 
 def cause(case: Diagnosis) -> Picture:
     """Draw the figure that shows the cause, which depends on the program."""
-    some(case.sent, _NOTHING_SENT)
     if case.program == "request":
         return timeline(case.timeline())
     if case.program == "backup":

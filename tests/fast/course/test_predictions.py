@@ -90,20 +90,26 @@ def test_question_without_an_answer_stops_and_keeps_the_others(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("answers", "message"),
+    ("lesson", "answers", "message"),
     [
-        ({"writev": "dunno"}, "writev='dunno' must be a number of at least 0; write \"skip\" to"),
+        ("pipes", {"slowest": 4}, "slowest=4 must be a number from 1 to 3"),
         (
+            "small-writes",
+            {"writev": "dunno"},
+            "writev='dunno' must be a number of at least 0; write \"skip\" to",
+        ),
+        (
+            "small-writes",
             {"writef": 1},
             "question 'writef' is not known; did you mean writev[?] Use one of d",
         ),
     ],
 )
 def test_invalid_answers_and_unknown_lessons_are_refused(
-    tmp_path: Path, answers: dict[str, float | str], message: str
+    tmp_path: Path, lesson: str, answers: dict[str, float | str], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        Predictions("small-writes", tmp_path / "p.json").predict(**answers)
+        Predictions(lesson, tmp_path / "p.json").predict(**answers)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match=r"did you mean small-writes\?"):
         Predictions("small-write", tmp_path / "p.json")
@@ -205,11 +211,6 @@ def test_compare_speaks_to_the_guess(
     caption = predictions.compare({name: measured}).caption
     assert caption.startswith(reply)
     assert bool(caption) == bool(reply)
-
-
-def test_choice_is_one_of_the_numbers(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"slowest=4 must be a number from 1 to 3"):
-        Predictions("pipes", tmp_path / "p.json").predict(slowest=4)
 
 
 def test_two_earlier_questions_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from tcplab import figures
 from tcplab.figures import canvas, page, style
 from tcplab.figures.page import unbroken
 from tcplab.figures.style import ACK, HOLD_STYLES, REPLY, SENT, SENT_AGAIN
-from tcplab.figures.timeline_figure.view import View
+from tcplab.figures.timeline_figure.view import View, choose_message
 from tcplab.programs import Event
 from tcplab.timeline import Hold, Reason, Timeline
 
@@ -153,7 +153,7 @@ def test_title_says_if_nothing_was_held() -> None:
 
 def test_typical_message_is_the_default() -> None:
     timeline = small_writes(5)
-    assert figures.choose_message(timeline) > 1  # the first message is not typical
+    assert choose_message(timeline) > 1  # the first message is not typical
     assert figures.timeline(timeline, first_message=1).note.count(" · message 1 · ") == 1
     three = figures.timeline(timeline, first_message=2, messages=3)
     assert " · messages 2–4 · " in three.note

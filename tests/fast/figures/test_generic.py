@@ -19,7 +19,6 @@ from tcplab.experiments import (
     diagnosis,
     find,
     recordings,
-    tcp_vs_udp,
 )
 from tcplab.experiments.bottleneck.comparisons import Manager
 from tcplab.experiments.diagnosis.cases import Program
@@ -124,17 +123,6 @@ def test_rows_without_the_first_quantity_are_left_out() -> None:
     cases = [Case("slow", [1], 5, None), Case("fast", [900], None, 1)]
     [axes] = draw_bars(Result(cases, {}), "cost").figure.axes
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["fast"]
-
-
-def test_rates_of_tcp_and_udp_are_drawn_with_the_published_rates() -> None:
-    result = tcp_vs_udp.measure(50, ["bsd", "localhost", "sparc"])
-    picture = draw_bars(result, "mb_per_s")
-    assert_readable(picture)
-    [axes] = picture.figure.axes
-    [published] = [np.asarray(line.get_xdata()) for line in axes.lines if line.get_marker() == "D"]
-    assert len(published) == 10
-    assert 2.5 in published
-    assert axes.get_xscale() == "log"
 
 
 def test_curves_have_a_look_for_each_group_and_one_model() -> None:

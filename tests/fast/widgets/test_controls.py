@@ -8,40 +8,35 @@ import pytest
 
 from tcplab.errors import ParameterError
 from tcplab.experiments.declaration import Between, Parameter
-from tcplab.widgets.controls import Choice, Number, Text, checked, read_control
+from tcplab.widgets.controls import Choice, Control, Number, Text, checked, read_control
 
 WRITES = Number("writes", "Writes", 15, 1, 200)
 RTT = Number("rtt_ms", "RTT", 0.0, 0, 200, step=0.5, unit="ms")
 VARIANT = Choice("variant", "How", {"default": "plainly", "cork": "with a cork"}, "default")
+CLIENT = Text("client", "Client", "curl")
 
 
-@pytest.mark.parametrize("value", [0, 201, 1.5, "7", True, float("nan")])
-def test_number_out_of_range_is_refused_with_value_and_limits(value: Any) -> None:
-    with pytest.raises(ParameterError, match=r"writes=.* must be a whole number from 1 to 200"):
-        WRITES.check(value)
+WHOLE = r"writes=.* must be a whole number from 1 to 200"
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "message"),
+    [
+        *((WRITES, value, WHOLE) for value in (0, 201, 1.5, "7", True, float("nan"))),
+        (RTT, 300, r"rtt_ms=300 must be a number from 0 to 200 ms$"),
+        (VARIANT, "bottle", "variant 'bottle' is not known; use one of default"),
+        (CLIENT, 7, "client=7 must be a text"),
+    ],
+)
+def test_other_value_is_refused_with_its_limits(control: Control, value: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        control.check(value)
 
 
 def test_whole_number_stays_whole_and_fraction_a_fraction() -> None:
     assert repr(WRITES.check(7.0)) == "7"
     assert repr(RTT.check(20)) == "20.0"
-
-
-def test_text_must_be_a_text() -> None:
-    line = Text("client", "Client", "curl")
-    assert line.say(line.check("curl x")) == "Client: curl x"
-    with pytest.raises(ParameterError, match="client=7 must be a text"):
-        line.check(7)
-
-
-def test_limits_carry_the_unit() -> None:
-    with pytest.raises(ParameterError, match=r"rtt_ms=300 must be a number from 0 to 200 ms$"):
-        RTT.check(300)
-
-
-def test_choice_refuses_other_values() -> None:
-    assert VARIANT.check("cork") == "cork"
-    with pytest.raises(ParameterError, match="variant 'bottle' is not known; use one of default"):
-        VARIANT.check("bottle")
+    assert CLIENT.say(CLIENT.check("curl x")) == "Client: curl x"
 
 
 def test_absent_values_get_defaults_and_unknown_names_are_refused() -> None:

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import signal
 from pathlib import Path
 
 import nbformat
 import pytest
 from tests.lab.widgets.test_panels import check_reasons
-from tests.support.lifetime import processes_with, until
 from tools import notebooks
 
 from tcplab import widgets
 from tcplab.experiments import diagnosis
-from tcplab.lab import program_path
 from tcplab.widgets.panel import Panel
-from tcplab.widgets.spec import PANELS, load
-
-#: The laboratory's own programs; all others carry out a measurement.
-LABORATORY = {"lab_exec", "lab_init", "wire", "capture"}
+from tcplab.widgets.spec import load
 
 pytestmark = [pytest.mark.needs_lab, pytest.mark.timeout(240)]
-
-
-@pytest.mark.parametrize("name", PANELS)
-def test_killed_program_is_reported_in_one_line(name: str, mark: str) -> None:
-    installed = program_path("tcpsource").parent.iterdir()
-    programs = {path.name[:15] for path in installed} - LABORATORY  # /proc cuts the names
-    values = {"client": "sleep 15"} if name == "real-programs" else {}
-    panel = Panel(load(name), **values).start()
-    while panel.phase == "running":
-        for pid in (pid for pid, program in processes_with(mark) if program in programs):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    assert (panel.phase, panel.runs) == ("failed", [])
-    assert re.fullmatch(r"(?!.*Traceback).+", panel.message)
 
 
 @pytest.mark.parametrize("name", ["congestion-window", "cork"])
@@ -68,14 +46,6 @@ def test_composed_variant_is_measured_with_the_reference() -> None:
     assert "netcat &lt; file" in run["table"]
     assert re.search(r"netcat.* is ([\d.]+ times as fast as|the fastest)", run["title"])
     assert run["headline"] > 0
-
-
-def test_stop_during_a_pipeline_leaves_no_process(mark: str) -> None:
-    panel = widgets.pipes(source="zeros", block_bytes=512, size_mb=512).start()  # 12 s
-    until(lambda: "dd" in {name for _pid, name in processes_with(mark)})
-    panel.stop().wait()
-    assert (panel.phase, panel.runs) == ("stopped", [])
-    until(lambda: not processes_with(mark))
 
 
 def test_cause_is_shown_only_on_request() -> None:

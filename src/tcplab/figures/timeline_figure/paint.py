@@ -14,7 +14,7 @@ from tcplab.figures.timeline_figure.view import View, side_by_side
 from tcplab.figures.timescale import TimeScale
 from tcplab.models import Reason
 from tcplab.tables import count, ms, run_lengths
-from tcplab.timeline import Ack, Hold, Mark, Segment, Timeline, Write
+from tcplab.timeline import Ack, Hold, Mark, Timeline, Write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -237,6 +237,7 @@ class _Painter:
         kind = lambda item: (item.payload_bytes, item.message, item.reason)  # noqa: E731
         names = self._segment_names()
         for segments in _runs(self.timeline.segments, kind):
+            times: list[int] = []
             for segment in segments:
                 ends = (segment.time_ns, top), (self.view.arrival_ns(segment), bottom)
                 again = segment.reason is Reason.RETRANSMISSION
@@ -246,13 +247,15 @@ class _Painter:
                 gid = f"segment-{segment.number}"
                 name = names.get(segment.number, "")
                 self._arrow(ends, *self._thinned(look, name, len(segments)), rows, gid)
-            self._many(segments, f"{segments[0].payload_bytes} B", style.SENT)
+                times += [ends[0][0], ends[1][0]]
+            self._many(len(segments), times, f"{segments[0].payload_bytes} B", style.SENT)
         rows = rows[::-1]
         numbers = {id(ack): i for i, ack in enumerate(self.timeline.acks)}
         causes = [i for i, _ack in self.view.delayed_acks()]
         for acks in _runs(self.timeline.acks, lambda ack: ack.payload_bytes):
             size = acks[0].payload_bytes
             name, look = (f"{size} B + ACK", style.REPLY) if size else ("ACK", style.ACK)
+            times = []
             for ack in acks:
                 number, start_ns = numbers[id(ack)], self.view.departure_ns(ack)
                 ends = (start_ns, bottom), (ack.time_ns, top)
@@ -260,7 +263,8 @@ class _Painter:
                     ends = (start_ns, bottom - 10), (ack.time_ns, top + 12)
                 thinned = self._thinned(_RELEASES if number in causes else look, name, len(acks))
                 self._arrow(ends, *thinned, rows, f"ack-{number}")
-            self._many(acks, name, look)
+                times += [start_ns, ack.time_ns]
+            self._many(len(acks), times, name, look)
 
     def _segment_names(self) -> dict[int, str]:
         """Map segment numbers to labels. Segments that cannot be told apart share one label."""
@@ -305,20 +309,15 @@ class _Painter:
             return look, name
         return look._replace(width=1.2 if many < _CROWD else 0.6), ""
 
-    def _many(self, run: Sequence[Segment] | Sequence[Ack], name: str, look: Line) -> None:
-        if len(run) < _MANY:
+    def _many(self, many: int, times_ns: Sequence[int], name: str, look: Line) -> None:
+        if many < _MANY:
             return
         bottom, top = self.lanes["link"]
-        ends = [self.x(time_ns) for mark in (run[0], run[-1]) for time_ns in self._both_ends(mark)]
+        x = sum(map(self.x, times_ns)) / len(times_ns)
         middle, step = (bottom + top) / 2, height_of(TEXT) + 2
-        places = [Place(sum(ends) / len(ends), middle + i * step) for i in (0, 1, -1, 2, -2)]
-        text, colour = f"{len(run)} × {name}", look.colour
+        places = [Place(x, middle + i * step) for i in (0, 1, -1, 2, -2)]
+        text, colour = f"{many} × {name}", look.colour
         self._later.append(lambda: self.labels.put(text, places, colour, size=TEXT, on_lines=True))
-
-    def _both_ends(self, mark: Segment | Ack) -> tuple[int, int]:
-        if isinstance(mark, Segment):
-            return mark.time_ns, self.view.arrival_ns(mark)
-        return self.view.departure_ns(mark), mark.time_ns
 
     def _arrow(self, ends: _Ends, look: Line, name: str, rows: Sequence[float], gid: str) -> None:
         start, end = ((self.x(time_ns), y) for time_ns, y in ends)
