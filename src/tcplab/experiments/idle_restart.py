@@ -72,16 +72,13 @@ def _paused(lab: Lab, pause_ms: float, restarts: bool) -> Pause:
         info = read_tcp_info(sender)
         time.sleep(pause_ms / 1e3)
         send_and_wait(lab, sender, receiver, _DATA_BYTES)
-    first, second = _split(recorded.segments)
+    parts = _split(recorded.segments)
+    before, after = (
+        tuple(flight.segments for flight in flights(part, lab.rtt_ms)) for part in parts
+    )
+    times_ms = map(until_acknowledged_ms, parts)
     return Pause(
-        pause_ms=pause_ms,
-        restarts=restarts,
-        rto_ms=info["rto_us"] / 1e3,
-        cwnd_before=info["snd_cwnd"],
-        flights_before=tuple(flight.segments for flight in flights(first, lab.rtt_ms)),
-        flights_after=tuple(flight.segments for flight in flights(second, lab.rtt_ms)),
-        before_ms=until_acknowledged_ms(first),
-        after_ms=until_acknowledged_ms(second),
+        pause_ms, restarts, info["rto_us"] / 1e3, info["snd_cwnd"], before, after, *times_ms
     )
 
 

@@ -59,16 +59,12 @@ def measure(
     for rtt_ms, loss in paths:
         mathis_mbit(MSS_BYTES, rtt_ms, loss)  # raises ParameterError for an impossible path
     cases = [(congestion, *path) for congestion in congestions for path in paths]
+    # The queue is too long to overflow in slow start, so all losses are random.
+    link = {"rate_mbit": rate_mbit, "queue_packets": 5000}
     variants, origin = in_labs(
         duration_s,
         cases,
-        # The queue is too long to overflow in slow start, so all losses are random.
-        lambda case: {
-            "congestion": case[0],
-            "rtt_ms": case[1],
-            "rate_mbit": rate_mbit,
-            "queue_packets": 5000,
-        },
+        lambda case: {"congestion": case[0], "rtt_ms": case[1], **link},
         lambda lab, case: _lossy(lab, *case, duration_s),
     )
     return Result(variants, origin)
@@ -79,11 +75,6 @@ def _lossy(lab: Lab, congestion: str, rtt_ms: float, loss: float, duration_s: fl
     source = tcp_bulk(
         lab, write_bytes=65_536, duration_s=duration_s, sndbuf_bytes=None, rcvbuf_bytes=None
     ).source
-    return Lossy(
-        congestion=congestion,
-        rtt_ms=rtt_ms,
-        loss=loss,
-        mbit=source.bytes * 8 / 1e6 / source.usage.wall_s,
-        segments=source.tcp_info["data_segs_out"],
-        retransmissions=source.tcp_info["total_retrans"],
-    )
+    mbit = source.bytes * 8 / 1e6 / source.usage.wall_s
+    counts = source.tcp_info["data_segs_out"], source.tcp_info["total_retrans"]
+    return Lossy(congestion, rtt_ms, loss, mbit, *counts)

@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from tcplab.capture import Capture
 from tcplab.experiments import Result, Variant, column, derived, experiment, provenance
-from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.experiments.mode import LabLoopback
 from tcplab.experiments.sockets import read_all, sending
 from tcplab.lab import Lab, Network
 

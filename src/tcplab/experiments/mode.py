@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, cast, get_args
 from tcplab.checks import choice
 from tcplab.errors import LabError
 from tcplab.experiments import recordings
-from tcplab.lab import Lab, Loopback, Network, program_path, why_no_lab
+from tcplab.lab import Host, Lab, Loopback, Network, program_path, why_no_lab
 
 Mode = Literal["live", "loopback", "recorded"]
 
@@ -68,6 +68,31 @@ def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
         yield network
     finally:
         network.close()
+
+
+class LabLoopback(Loopback):
+    """The loopback interface of a laboratory's client. Closing it does not close the laboratory.
+
+    It is the same kernel code as 127.0.0.1, but its ports and settings are separate.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__()
+        self.client = Host(lab, "client", "127.0.0.1", "lo")
+        self.server = self.client
+        self.mtu = 65536  # the kernel's default
+        self.congestion = lab.congestion
+
+
+@contextmanager
+def open_loopback() -> Iterator[Loopback]:
+    """Open the loopback interface of a new laboratory, or plain loopback in loopback mode."""
+    with open_network() as network:
+        if isinstance(network, Loopback):
+            yield network
+        else:
+            with LabLoopback(network) as loopback:
+                yield loopback
 
 
 def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:

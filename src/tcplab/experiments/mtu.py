@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import segments_of
 from tcplab.experiments.interface_settings import MAX_MTU, set_mtu, set_offloads
-from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.experiments.mode import LabLoopback
 from tcplab.experiments.parameters import Runs
 from tcplab.experiments.progress import in_rounds
 from tcplab.experiments.quantities import Variant, column, computed, derived, on_off, spread

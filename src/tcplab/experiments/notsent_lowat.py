@@ -95,15 +95,9 @@ def _aged(lab: Lab, option: Option, limit_bytes: int, duration_s: float) -> Aged
     )
     ages_ms = sorted(age_ms for _at_s, age_ms in arrived)
     took_s = arrived[-1][0] - arrived[0][0]
-    return Aged(
-        option=option,
-        rtt_ms=lab.rtt_ms,
-        mbit=8 * _RECORD_BYTES * (len(arrived) - 1) / took_s / 1e6,
-        age_ms=statistics.median(ages_ms),
-        most_age_ms=ages_ms[int(0.95 * len(ages_ms))],
-        unsent_bytes=unsent,
-        in_flight_bytes=in_flight,
-    )
+    mbit = 8 * _RECORD_BYTES * (len(arrived) - 1) / took_s / 1e6
+    age_ms, most_age_ms = statistics.median(ages_ms), ages_ms[int(0.95 * len(ages_ms))]
+    return Aged(option, lab.rtt_ms, mbit, unsent, in_flight, age_ms, most_age_ms)
 
 
 def _write(sender: socket.socket, end_s: float) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tcplab.errors import MissingError
 from tcplab.experiments import Result, Variant, column, experiment, provenance
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
-from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.mode import open_loopback
 from tcplab.experiments.parameters import SizeMb
 from tcplab.programs import page_cache
 

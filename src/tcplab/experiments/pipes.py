@@ -19,8 +19,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 from tcplab import checks, machine
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.files import NO_DISK, can_be_cold, file_of
-from tcplab.experiments.lab_loopback import open_loopback
-from tcplab.experiments.mode import mode
+from tcplab.experiments.mode import mode, open_loopback
 from tcplab.experiments.parameters import Runs
 from tcplab.experiments.progress import in_rounds
 from tcplab.experiments.quantities import Variant, column, computed, derived

@@ -62,17 +62,20 @@ def spread(least: str = "", median: str = "", most: str = "", format: str = ".5g
 
     `least`, `median` and `most` are headings. With an integer format, the median is rounded.
     """
+    ways: Mapping[str, tuple[Callable[[Sequence[float]], float], str]] = {
+        "_min": (min, least),
+        "": (statistics.median, median),
+        "_max": (max, most),
+    }
+
+    def cells(name: str, values: Sequence[float]) -> dict[str, float]:
+        return {name + end: way(values) for end, (way, _heading) in ways.items()}
+
     columns = [
-        ("_min", Column("", least, format)),
-        ("", Column("", median, format.replace("d", ".0f"))),
-        ("_max", Column("", most, format)),
+        (end, Column("", heading, format if end else format.replace("d", ".0f")))
+        for end, (_way, heading) in ways.items()
     ]
-    return field(metadata={_COLUMNS: columns, _CELLS: spread_cells})
-
-
-def spread_cells(name: str, values: Sequence[float]) -> dict[str, float]:
-    """Return the median, minimum and maximum as NAME, NAME_min and NAME_max."""
-    return {name: statistics.median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
+    return field(metadata={_COLUMNS: columns, _CELLS: cells})
 
 
 class Derived(cached_property[T]):

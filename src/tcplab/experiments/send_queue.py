@@ -10,13 +10,11 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from tcplab.errors import LabError
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.files import file_of
-from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.mode import open_loopback
 from tcplab.experiments.quantities import Variant, column, computed
 from tcplab.lab import Loopback
 
@@ -25,7 +23,6 @@ Method = Literal["read + send", "sendfile"]
 FILE_BYTES: Final = 16_000_000  # more than a send queue and a receive queue hold together
 BLOCK_BYTES: Final = 4096
 _BEFORE, _AFTER = b"\0", b"\1"  # bytes that fill the file before and after it is queued
-NEEDED_BYTES: Final = 12_000_000  # memory of a client's queues, including the kernel's overhead
 
 
 class Queue(Variant):
@@ -43,7 +40,7 @@ class Queue(Variant):
 
 
 @experiment("send-queue", on_loopback=True, figure=("copied_mb", "queued_mb"))
-def measure(clients: Annotated[int, Between(1, 400)] = 32) -> Result[Queue]:
+def measure(clients: Annotated[int, Between(1, 64)] = 32) -> Result[Queue]:
     """Find out whether queued data was copied (by send()) or refers to the file (sendfile()).
 
     A file is sent to clients that do not read, until the queues are full. Then the file is
@@ -52,11 +49,6 @@ def measure(clients: Annotated[int, Between(1, 400)] = 32) -> Result[Queue]:
     Args:
         clients: connections, each of which takes up to 12 MB of memory
     """
-    if (available := _meminfo_bytes("MemAvailable")) < 2 * clients * NEEDED_BYTES:
-        raise LabError(
-            f"{clients} clients may take {clients * NEEDED_BYTES / 1e6:.0f} MB, and"
-            f" {available / 1e6:.0f} MB are available; try fewer clients"
-        )
     with open_loopback() as network, file_of(FILE_BYTES) as path, path.open("r+b") as file:
         queues = [
             Queue(method, clients, *_queue_and_overwrite(network, file.fileno(), send, clients))
@@ -121,10 +113,3 @@ def _connections(
             stack.enter_context(connection).setblocking(False)
             pairs.append((client, connection))
         yield pairs
-
-
-def _meminfo_bytes(name: str) -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise LabError(f"/proc/meminfo has no {name}; this needs Linux 3.14 or newer")

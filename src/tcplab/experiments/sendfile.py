@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 from tcplab.experiments import Between, Result, experiment, provenance
 from tcplab.experiments.exchange import payload_sizes, segments_of
 from tcplab.experiments.files import file_of
-from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.mode import open_loopback
 from tcplab.experiments.parameters import Runs, SizeMb
 from tcplab.experiments.progress import in_rounds
 from tcplab.experiments.quantities import Derived, Variant, column, computed, derived

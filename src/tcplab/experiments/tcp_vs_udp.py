@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment, provenance
 from tcplab.experiments.interface_settings import put_token_bucket, set_mtu, set_offloads
-from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.experiments.mode import LabLoopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.lab import Host, Lab, Network
 from tcplab.models import Encapsulation, mss_bytes

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, experiment, provenance
-from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.mode import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.experiments.quantities import Variant, column, computed, spread
 from tcplab.lab import Network

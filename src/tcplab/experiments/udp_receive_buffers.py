@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from tcplab.experiments import Between, Result, experiment, provenance
-from tcplab.experiments.lab_loopback import open_loopback
+from tcplab.experiments.mode import open_loopback
 from tcplab.experiments.progress import in_rounds
 from tcplab.experiments.quantities import Variant, column, derived, spread
 from tcplab.lab import Host

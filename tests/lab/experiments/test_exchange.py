@@ -7,7 +7,7 @@ import pytest
 from tcplab import Lab, Loopback
 from tcplab.experiments.exchange import record_exchange
 from tcplab.programs import small_writes
-from tcplab.programs.messages import quotes, records
+from tcplab.programs.messages import records
 
 
 @pytest.mark.needs_lab
@@ -25,14 +25,6 @@ def test_both_ends_and_both_logs_are_recorded() -> None:
     assert arrived - left >= 10_000_000  # half of the round trip
     assert exchange.drops == lab.capture_drops == 0
     assert len(exchange.timeline().writes) == 6
-
-
-@pytest.mark.needs_lab
-def test_requests_of_a_client_are_its_writes() -> None:
-    with Lab() as lab:
-        timeline = record_exchange(lab, quotes, count=3).timeline()
-    assert [write.bytes for write in timeline.writes] == [8, 8, 8]
-    assert [mark.name for mark in timeline.marks] == ["read"] * 3
 
 
 def test_loopback_has_logs_and_no_segments() -> None:

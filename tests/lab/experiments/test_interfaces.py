@@ -6,7 +6,7 @@ import pytest
 
 from tcplab import Lab, LabError
 from tcplab.experiments.interface_settings import set_mtu
-from tcplab.experiments.lab_loopback import LabLoopback
+from tcplab.experiments.mode import LabLoopback
 
 
 @pytest.mark.needs_lab

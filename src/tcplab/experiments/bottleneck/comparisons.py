@@ -165,18 +165,11 @@ def measure_router_buffers(
         link = {"rate_mbit": rate_mbit, "queue_packets": packets}
         cases.append((link | {"clients": _rtts_ms(count, rtt_ms)}, [congestion] * count))
     runs, origin = share_each(duration_s, cases)
-    buffers = [
-        RouterBuffer(
-            flows=count,
-            bdps=size,
-            packets=packets,
-            mbit=run.mbit,
-            jain=jain_index(run.rates_mbit),
-            median_queue=run.median_queue,
-            rtt_ms=statistics.median(flow.median_rtt_ms for flow in run.flows),
-        )
-        for (count, size, packets), run in zip(keys, runs, strict=True)
-    ]
+    buffers = []
+    for key, run in zip(keys, runs, strict=True):
+        jain, queue = jain_index(run.rates_mbit), run.median_queue
+        rtt_now_ms = statistics.median(flow.median_rtt_ms for flow in run.flows)
+        buffers.append(RouterBuffer(*key, run.mbit, jain, queue, rtt_now_ms))
     return Result(buffers, origin)
 
 
