@@ -42,7 +42,12 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
         harmless[1] = f"{full[1]} {long} {small()}"
     special = [*harmless, corked, *(str(small(1400)) for _ in range(rng.randrange(1, 9)))]
     rng.shuffle(special)
-    quick = [str(small(1400)) for _ in range(QUICK_FIRST + rng.randrange(14))]
+    # The server acknowledges two full segments at once, so its ACKs do not reveal the cause.
+    large = rng.random() / 2
+    quick = [
+        str(small(1400) + 2 * MSS_BYTES * (rng.random() < large))
+        for _ in range(QUICK_FIRST + rng.randrange(14))
+    ]
     often = rng.random()
     return rtt_ms, [
         f"{nap() if rng.random() < often else ''} {message}" for message in [*quick, *special]

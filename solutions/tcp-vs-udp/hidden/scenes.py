@@ -24,6 +24,7 @@ HEADER = struct.Struct("!4sIQ")
 SNAPLEN = 64
 #: Maximum size of a datagram that talk() sends.
 MOST_BYTES = 1400
+SIZE_STEP = 200
 #: Bytes that one of udpsource's datagrams takes in a receive buffer, and its bits on the link.
 KERNEL_BYTES, ON_THE_WIRE_BITS = 1280, 8 * 242
 
@@ -104,7 +105,9 @@ def talk(lab: Lab, more: int) -> None:
         for pause_s, size in [*small_talk(), *small_talk(), *small_talk(last_s=more_s)]:
             time.sleep(pause_s)
             for rest in range(size, 0, -MOST_BYTES):
-                datagram = HEADER.pack(b"talk", 0, 0).ljust(min(rest, MOST_BYTES))
+                # With few sizes, their number does not reveal how many datagrams were sent.
+                size = min(rest, MOST_BYTES) // SIZE_STEP * SIZE_STEP
+                datagram = HEADER.pack(b"talk", 0, 0).ljust(size)
                 sender.sendto(datagram, (lab.server.address, 9001))
                 time.sleep(0.0015)  # slow enough that no queue drops a datagram
         time.sleep(0.1)

@@ -276,10 +276,8 @@ REVEALED = {
     "real-programs": (0.80, "each cause cuts the client's data into segments in a way of its own"),
     "buffers": (0.75, "a small send buffer sends smaller segments, a small window gets more ACKs"),
     "segments": (0.77, "a black hole ends when the segments become smaller, so it has more sizes"),
-    "small-writes": (0.77, "only a held write gives the delayed ACK a segment of its own"),
-    "sendfile": (0.72, "a header that does not wait for the file is a segment of another size"),
+    "sendfile": (0.72, "a window that closes cuts a segment, so there is one size more"),
     "queues": (0.55, "each drop is a segment more of the client, and a mark is none"),
-    "tcp-vs-udp": (0.63, "datagrams that a queue drops are not in the capture"),
 }
 
 
