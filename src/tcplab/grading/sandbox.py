@@ -27,7 +27,7 @@ from typing import IO, Any, Final, Self
 
 from tcplab.errors import LabError, SandboxError
 from tcplab.lab import Host, program_path
-from tcplab.programs.pair import long_options
+from tcplab.programs.pair import arguments
 from tcplab.programs.sources import source_folder
 
 MIB: Final = 1 << 20
@@ -57,7 +57,7 @@ class Limits:
         """Return the options of sandbox_run; the reader of the streams enforces the others."""
         options = asdict(self)
         del options["output_bytes"], options["result_bytes"]
-        return long_options(**options)
+        return arguments(**options)
 
 
 _DEFAULT: Final = Limits()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from tcplab import machine
@@ -33,10 +33,10 @@ def program_directories() -> Iterator[Path]:
     yield Path(sysconfig.get_path("platlib")) / "tcplab" / "bin"
 
 
-def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the caller's environment plus `extra`, with the course's programs first on PATH."""
+def environment() -> dict[str, str]:
+    """Return the caller's environment, with the course's programs first on PATH."""
     path = os.pathsep.join([*map(str, program_directories()), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "PATH": path, **(extra or {})}
+    return {**os.environ, "PATH": path}
 
 
 def find_command(command: str, path: str) -> str:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +78,6 @@ class Host:
         argv: Command,
         *,
         privileged: bool | None = None,
-        env: Mapping[str, str] | None = None,
         text: bool = True,
         **popen: Any,
     ) -> subprocess.Popen[Any]:
@@ -89,7 +88,6 @@ class Host:
             privileged: keep CAP_NET_RAW and CAP_NET_ADMIN over the laboratory's network. By
                 default, the course's programs keep them in a Lab, because choosing a congestion
                 control outside tcp_allowed_congestion_control requires CAP_NET_ADMIN
-            env: additional environment variables
             text: use text streams in UTF-8 instead of byte streams
             **popen: as for subprocess.Popen. Stdin is /dev/null by default
         """
@@ -98,7 +96,7 @@ class Host:
             raise ParameterError("argv is empty; give a command such as ['hostname']")
         for collected in _collectors:
             collected[f"{self.name}$ {_shown(arguments)}"] = None
-        variables = environment(env)
+        variables = environment()
         arguments[0] = find_command(arguments[0], variables["PATH"])
         if privileged is None:
             privileged = self.network.grants_privileges and is_program(arguments[0])

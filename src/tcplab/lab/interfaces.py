@@ -13,9 +13,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache
 from ipaddress import ip_network
-from types import SimpleNamespace
 from typing import Any, Final, Self
 
 #: Offloads that make frames larger than the MTU: TSO, GSO and GRO.
@@ -31,28 +29,12 @@ _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
 #: Metric of the route that the kernel makes for an address's network (IP6_RT_PRIO_ADDRCONF).
 _IPV6_PRIORITY: Final = 256
 _IFA_F_NODAD: Final = 0x02  # linux/if_addr.h: skip duplicate address detection
+_IFF_UP: Final = 0x1  # linux/if.h
+_PERMANENT: Final = 0x80  # NUD_PERMANENT in linux/neighbour.h
+#: Flags of a request: NLM_F_REQUEST and NLM_F_ACK, those that forbid an existing object (NLM_F_EXCL
+#: and NLM_F_CREATE), and the one that replaces it (NLM_F_REPLACE, netlink(7)).
+_REQUEST_AND_ACK, _NEW, _OLD = 0x5, 0x600, 0x100
 _REPLY_BYTES: Final = 1 << 16
-
-Attributes = Sequence[tuple[str, Any]]
-
-
-@cache
-def _messages() -> SimpleNamespace:
-    """Import the needed parts of pyroute2 on first use, because that takes about 0.1 s."""
-    from pyroute2 import netlink
-    from pyroute2.ethtool import ioctl
-    from pyroute2.netlink import rtnl
-    from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg, rtmsg
-
-    return SimpleNamespace(
-        netlink=netlink,
-        rtnl=rtnl,
-        link=ifinfmsg,
-        address=ifaddrmsg,
-        neighbour=ndmsg,
-        route=rtmsg,
-        ethtool=ioctl,
-    )
 
 
 def _family(address: str) -> int:
@@ -63,7 +45,17 @@ class Interfaces:
     """Configure a network namespace's interfaces, or raise OSError if the kernel refuses."""
 
     def __init__(self, open_socket: Callable[[int, int, int], socket.socket]) -> None:
-        self._library = _messages()
+        # On first use, this import takes about 0.1 s.
+        from pyroute2.netlink import rtnl
+        from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg, rtmsg
+
+        self._rtnl = rtnl
+        self._messages: dict[int, type[Any]] = {
+            rtnl.RTM_NEWLINK: ifinfmsg.ifinfmsg,
+            rtnl.RTM_NEWADDR: ifaddrmsg.ifaddrmsg,
+            rtnl.RTM_NEWNEIGH: ndmsg.ndmsg,
+            rtnl.RTM_NEWROUTE: rtmsg.rtmsg,
+        }
         self._numbers = itertools.count(1)
         self._route = open_socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         try:
@@ -89,15 +81,12 @@ class Interfaces:
         pair = [("VETH_INFO_PEER", {"attrs": there})]
         kind = [("IFLA_INFO_KIND", "veth"), ("IFLA_INFO_DATA", {"attrs": pair})]
         here = [("IFLA_IFNAME", name), ("IFLA_MTU", mtu), ("IFLA_LINKINFO", {"attrs": kind})]
-        self._ask(
-            "adding a veth pair", "RTM_NEWLINK", self._library.link.ifinfmsg, {}, here, new=True
-        )
+        self._ask("adding a veth pair", self._rtnl.RTM_NEWLINK, {}, here, _NEW)
 
     def set_up(self, name: str) -> None:
         """Switch on the interface `name`."""
-        up = self._library.link.IFF_UP
-        fields = {"index": self.index(name), "flags": up, "change": up}
-        self._ask(f"switching {name} on", "RTM_NEWLINK", self._library.link.ifinfmsg, fields, [])
+        fields = {"index": self.index(name), "flags": _IFF_UP, "change": _IFF_UP}
+        self._ask(f"switching {name} on", self._rtnl.RTM_NEWLINK, fields, [])
 
     def add_address(self, name: str, address: str) -> None:
         """Add an IPv4 address with a /24, or an IPv6 address with a /64, usable immediately."""
@@ -106,17 +95,14 @@ class Interfaces:
             fields |= {"family": socket.AF_INET6, "prefixlen": 64, "flags": _IFA_F_NODAD}
         attributes = [("IFA_LOCAL", address), ("IFA_ADDRESS", address)]
         what = f"giving {name} the address {address}"
-        self._ask(
-            what, "RTM_NEWADDR", self._library.address.ifaddrmsg, fields, attributes, new=True
-        )
+        self._ask(what, self._rtnl.RTM_NEWADDR, fields, attributes, _NEW)
 
     def add_neighbour(self, name: str, address: str, mac: str) -> None:
         """Add a permanent neighbour entry, so that no ARP or IPv6 neighbour request is sent."""
-        permanent = self._library.neighbour.NUD_PERMANENT
-        fields = {"family": _family(address), "ifindex": self.index(name), "state": permanent}
+        fields = {"family": _family(address), "ifindex": self.index(name), "state": _PERMANENT}
         attributes = [("NDA_DST", address), ("NDA_LLADDR", mac)]
         what = f"naming the neighbour {address}"
-        self._ask(what, "RTM_NEWNEIGH", self._library.neighbour.ndmsg, fields, attributes, new=True)
+        self._ask(what, self._rtnl.RTM_NEWNEIGH, fields, attributes, _NEW)
 
     def route_congestion(self, name: str, address: str, congestion: str) -> None:
         """Set the congestion control of the routes to an address and its network (ip-route(8)).
@@ -127,7 +113,7 @@ class Interfaces:
         The kernel lets every user give a route any congestion control (tcp_ca_dst_init). The route
         overrides what a program chooses before connect(), but not what it chooses afterwards.
         """
-        rtnl, prefix = self._library.rtnl, 8 if name == "lo" else 64 if ":" in address else 24
+        rtnl, prefix = self._rtnl, 8 if name == "lo" else 64 if ":" in address else 24
         network = str(ip_network((address, prefix), strict=False).network_address)
         local = (rtnl.rt_type["local"], 255, rtnl.rt_scope["host"])  # RT_TABLE_LOCAL
         near = local if name == "lo" else (rtnl.rt_type["unicast"], 254, rtnl.rt_scope["link"])
@@ -144,7 +130,7 @@ class Interfaces:
             if ":" in address:
                 attributes.append(("RTA_PRIORITY", _IPV6_PRIORITY))
             what = f"congestion control of the route to {destination}/{bits}"
-            self._ask(what, "RTM_NEWROUTE", self._library.route.rtmsg, fields, attributes, old=True)
+            self._ask(what, rtnl.RTM_NEWROUTE, fields, attributes, _OLD)
 
     def switch_offloads_off(self, name: str) -> None:
         """Switch off TSO, GSO, GRO and transmit checksums of an interface."""
@@ -152,7 +138,9 @@ class Interfaces:
 
     def set_offloads(self, name: str, offloads: Sequence[str], *, on: bool) -> None:
         """Switch offloads of an interface on or off. `ethtool -k` lists their names."""
-        ethtool = self._library.ethtool.IoctlEthtool()
+        from pyroute2.ethtool.ioctl import EthtoolError, IoctlEthtool
+
+        ethtool = IoctlEthtool()
         ethtool.close()
         # Replace the socket that the library has opened in the wrong namespace.
         ethtool.sock = self._device
@@ -160,7 +148,7 @@ class Interfaces:
         for offload in offloads:
             try:
                 ethtool.set_offload_flag(offload, int(on))
-            except self._library.ethtool.EthtoolError as error:
+            except EthtoolError as error:
                 what = f"switching {offload} of {name} {'on' if on else 'off'}"
                 raise OSError(errno.EOPNOTSUPP, f"{what}: {type(error).__name__}") from None
 
@@ -175,25 +163,15 @@ class Interfaces:
     def _ask(
         self,
         what: str,
-        request: str,
-        message: type[Any],
+        request: int,
         fields: dict[str, int],
-        attributes: Attributes,
-        *,
-        new: bool = False,
-        old: bool = False,
+        attributes: Sequence[tuple[str, Any]],
+        flags: int = 0,
     ) -> None:
-        """Send a request or raise OSError. `new` forbids an existing object; `old` replaces it."""
-        netlink, number = self._library.netlink, next(self._numbers)
-        flags = netlink.NLM_F_REQUEST | netlink.NLM_F_ACK
-        asked = message()
-        asked["header"] = {
-            "type": getattr(self._library.rtnl, request),
-            "flags": flags
-            | (netlink.NLM_F_CREATE | netlink.NLM_F_EXCL if new else 0)
-            | (netlink.NLM_F_REPLACE if old else 0),
-            "sequence_number": number,
-        }
+        """Send a request or raise OSError."""
+        asked = self._messages[request]()
+        flags |= _REQUEST_AND_ACK
+        asked["header"] = {"type": request, "flags": flags, "sequence_number": next(self._numbers)}
         asked.update(fields)
         asked["attrs"] = list(attributes)
         asked.encode()

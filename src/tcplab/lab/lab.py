@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
@@ -118,12 +118,15 @@ class Lab(Network):
             self._keep_ipv6_quiet()
             # with 2, TCP accepts ECN if the peer requests it
             ecn = {"net.ipv4.tcp_ecn": "1" if wire.get("ecn") else "2"}
-            self._set_sysctls({**PINNED_SYSCTLS, **ecn, **(sysctls or {})})
+            for host in self._hosts:
+                for key, value in {**PINNED_SYSCTLS, **ecn, **(sysctls or {})}.items():
+                    host.sysctl(key, value)
             self._routes_choose = not self._choose_congestion()
-            self._configure()
+            self._make_interfaces()
             self._wire, self.link = self._start_wire()
             self.link.update(**link)
-            self._set_cables()
+            for host, cable_ms in zip(self.clients, self.client_rtts_ms, strict=True):
+                self.link.command(f"access {host.name} {round(cable_ms / 2 * 1e6)}")
         except BaseException:
             self.close()
             raise
@@ -141,16 +144,15 @@ class Lab(Network):
         10.0.1.1 and 10.0.1.2. `offload` leaves segmentation and checksum offloads on.
         """
         self.check()
-        pair = Pair(
-            Host(self, "client", "10.0.1.1", "direct0"),
-            Host(self, "server", "10.0.1.2", "direct0"),
-            self.congestion,
-        )
-        try:
-            self._configure_direct(pair, offload)
-        except OSError as error:
-            raise LabError(f"a direct pair from client to server: {error.strerror}") from None
-        return pair
+        client = Host(self, "client", "10.0.1.1", "direct0")
+        server = Host(self, "server", "10.0.1.2", "direct0")
+        peer_net_fd = self._entrances["server"][1]
+        with _explained("a direct pair from client to server"):
+            with self._interfaces("client") as own:
+                own.add_veth("direct0", "direct0", mtu=self.mtu, peer_net_fd=peer_net_fd)
+            for host in (client, server):
+                self._configure(host, offload)
+        return Pair(client, server, self.congestion)
 
     def add_ipv6(self) -> None:
         """Add an IPv6 address to each host: fd00::1 with the name client6 for 10.0.0.1, and so on.
@@ -164,17 +166,13 @@ class Lab(Network):
         for host in self._hosts:
             for key, value in _IPV6_SYSCTLS.items():
                 host.sysctl(key.format(interface=host.interface), value)
-        try:
+        with _explained("adding IPv6 addresses"):
             for host in self._hosts:
                 with self._interfaces(host.name) as own:
                     own.add_address(host.interface, _ipv6(host))
                     if self._routes_choose:
                         own.route_congestion(host.interface, _ipv6(host), self.congestion)
-                    for other in self._hosts:
-                        if other is not host:
-                            own.add_neighbour(host.interface, _ipv6(other), _mac(other))
-        except OSError as error:
-            raise LabError(f"adding IPv6 addresses: {error.strerror}") from None
+                    self._add_neighbours(own, host, _ipv6)
 
     def close(self) -> None:
         """End everything in the laboratory. Closing it again has no effect.
@@ -229,15 +227,6 @@ class Lab(Network):
                 with contextlib.suppress(LabError):
                     host.sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
 
-    def _set_sysctls(self, values: Mapping[str, str]) -> None:
-        for host in self._hosts:
-            for key, value in values.items():
-                host.sysctl(key, value)
-
-    def _set_cables(self) -> None:
-        for host, rtt_ms in zip(self.clients, self.client_rtts_ms, strict=True):
-            self.link.command(f"access {host.name} {round(rtt_ms / 2 * 1e6)}")
-
     def _choose_congestion(self) -> bool:
         """Set the hosts' default congestion control; return False if it requires real root."""
         offered = congestion_controls()
@@ -253,59 +242,44 @@ class Lab(Network):
                 return False  # not in net.ipv4.tcp_allowed_congestion_control
         return True
 
-    def _configure(self) -> None:
-        try:
-            self._make_interfaces()
-        except OSError as error:
-            raise LabError(f"making the laboratory's network: {error.strerror}") from None
-
     def _make_interfaces(self) -> None:
-        with self._interfaces("wire") as wire:
+        with _explained("making the laboratory's network"):
+            with self._interfaces("wire") as wire:
+                for host in self._hosts:
+                    wire.add_veth(
+                        host.name,
+                        host.interface,
+                        mtu=self.mtu,
+                        peer_net_fd=self._entrances[host.name][1],
+                        peer_mac=_mac(host),
+                    )
+                    wire.set_up(host.name)
+                    if not self.offload:
+                        wire.switch_offloads_off(host.name)
             for host in self._hosts:
-                wire.add_veth(
-                    host.name,
-                    host.interface,
-                    mtu=self.mtu,
-                    peer_net_fd=self._entrances[host.name][1],
-                    peer_mac=_mac(host),
-                )
-                wire.set_up(host.name)
-                if not self.offload:
-                    wire.switch_offloads_off(host.name)
-        for host in self._hosts:
-            with self._interfaces(host.name) as own:
-                self._configure_host(own, host)
+                self._configure(host, self.offload)
+                with self._interfaces(host.name) as own:
+                    own.set_up("lo")
+                    if self._routes_choose:
+                        own.route_congestion("lo", "127.0.0.1", self.congestion)
+                    self._add_neighbours(own, host, lambda other: other.address)
 
-    def _configure_host(self, own: Interfaces, host: Host) -> None:
-        own.add_address(host.interface, host.address)
-        own.set_up(host.interface)
-        own.set_up("lo")
-        if not self.offload:
-            own.switch_offloads_off(host.interface)
-        if self._routes_choose:
-            own.route_congestion(host.interface, host.address, self.congestion)
-            own.route_congestion("lo", "127.0.0.1", self.congestion)
+    def _configure(self, host: Host, offload: bool) -> None:
+        with self._interfaces(host.name) as own:
+            own.add_address(host.interface, host.address)
+            own.set_up(host.interface)
+            if not offload:
+                own.switch_offloads_off(host.interface)
+            if self._routes_choose:
+                own.route_congestion(host.interface, host.address, self.congestion)
+
+    def _add_neighbours(
+        self, own: Interfaces, host: Host, address_of: Callable[[Host], str]
+    ) -> None:
         # Without permanent neighbour entries, an experiment would begin with ARP requests.
         for other in self._hosts:
             if other is not host:
-                own.add_neighbour(host.interface, other.address, _mac(other))
-
-    def _configure_direct(self, pair: Pair, offload: bool) -> None:
-        with self._interfaces("client") as own:
-            own.add_veth(
-                pair.client.interface,
-                pair.server.interface,
-                mtu=self.mtu,
-                peer_net_fd=self._entrances["server"][1],
-            )
-        for host in (pair.client, pair.server):
-            with self._interfaces(host.name) as own:
-                own.add_address(host.interface, host.address)
-                own.set_up(host.interface)
-                if self._routes_choose:
-                    own.route_congestion(host.interface, host.address, self.congestion)
-                if not offload:
-                    own.switch_offloads_off(host.interface)
+                own.add_neighbour(host.interface, address_of(other), _mac(other))
 
     def _interfaces(self, name: str) -> Interfaces:
         return Interfaces(partial(self._socket, name))
@@ -381,6 +355,15 @@ class Lab(Network):
         self.check()
         (fd,) = self._namespaces.ask(f"open {self._entrances[host.name][0]} {flags} {path}")
         return os.fdopen(fd, "wb" if flags & os.O_WRONLY else "rb", buffering=0)
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Raise LabError, beginning with what was being done, if the kernel refuses a request."""
+    try:
+        yield
+    except OSError as error:
+        raise LabError(f"{what}: {error.strerror}") from None
 
 
 def _client_rtts_ms(clients: int | Sequence[float]) -> tuple[float, ...]:

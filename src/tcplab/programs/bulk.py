@@ -14,10 +14,9 @@ from tcplab.programs.pair import (
     AnyNetwork,
     Running,
     RunOptions,
+    arguments,
     buffer_size,
-    long_options,
     run_pair,
-    short_options,
 )
 from tcplab.programs.reports import Report, SocketOptions, TcpInfo, Usage
 
@@ -99,11 +98,10 @@ def tcp_bulk(
     """
     sink, run = sink or SinkOptions(), run or RunOptions()
     receiver = _sink(network, rcvbuf_bytes, run)
-    receiver += long_options(mss=mss_bytes, discard=sink.discard, lowat=sink.rcvlowat_bytes)
-    receiver += short_options(r=sink.read_bytes)
+    receiver += arguments(mss=mss_bytes, discard=sink.discard, lowat=sink.rcvlowat_bytes)
+    receiver += arguments(r=sink.read_bytes)
     source = _source(network, "{port}", write_bytes, sndbuf_bytes, run)
-    source += long_options(mss=mss_bytes, interval=interval_ms)
-    source += short_options(c=count, t=duration_s)
+    source += arguments(mss=mss_bytes, interval=interval_ms, c=count, t=duration_s)
     sent, received = run_pair(network, receiver, source)
     return TcpBulkResult(
         source=TcpSource.from_json(sent),
@@ -121,15 +119,13 @@ def tcp_source(
     sndbuf_bytes: int | None = 32768,
     nodelay: bool = False,
     untouched: bool = False,
-    run: RunOptions | None = None,
 ) -> TcpSource:
     """Send blocks with tcpsource to a program other than tcpsink that is already listening.
 
     With `untouched`, tcpsource sends memory that was never written to.
     """
-    run = run or RunOptions()
-    argv = _source(network, str(port), write_bytes, sndbuf_bytes, run)
-    argv += [*short_options(c=count), *long_options(nodelay=nodelay, untouched=untouched)]
+    argv = _source(network, str(port), write_bytes, sndbuf_bytes, RunOptions())
+    argv += arguments(c=count, nodelay=nodelay, untouched=untouched)
     with Running(network.client, argv) as source:
         return TcpSource.from_json(source.report())
 
@@ -169,7 +165,7 @@ def tcp_transfer(
     with ExitStack() as stack:
         sink = stack.enter_context(Running(network.server, _sink(network, None, run)))
         argv = _source(network, str(sink.port()), 16384, None, run)
-        argv += [*short_options(t=3600), *long_options(interval=interval_ms)]
+        argv += arguments(t=3600, interval=interval_ms)
         yield Transfer(stack.enter_context(Running(network.client, argv)), sink)
 
 
@@ -248,9 +244,9 @@ def udp_bulk(
     """
     run = replace(run or RunOptions(), congestion="")  # UDP has no congestion control
     sink = ["udpsink", "-p", "0", "-b", buffer_size(rcvbuf_bytes)]
-    sink += [*run.server_options(network), *long_options(gro=gro, spin=spin_us)]
+    sink += [*run.server_options(network), *arguments(gro=gro, spin=spin_us)]
     source = ["udpsource", "-p", "{port}", "-b", buffer_size(sndbuf_bytes)]
     source += ["-s", str(datagram_bytes), "-c", str(count), *run.client_options(network)]
-    source += [*long_options(pace=pace_mbit, gso=gso), network.server.address]
+    source += [*arguments(pace=pace_mbit, gso=gso), network.server.address]
     sent, received = run_pair(network, sink, source)
     return UdpBulkResult(UdpSource.from_json(sent), UdpSink.from_json(received))

@@ -253,11 +253,6 @@ def read_calls(path: File) -> CallLog:
     return reader.log
 
 
-#: Names of lines for calls that may wait, and for the command itself.
-_WAITS: Final = ("sleep", "poll", "other", "accept")
-_OF_THE_COMMAND: Final = ("exec", "unseen", "exit", "end")
-
-
 class _Reader:
     """Collect the lines of a log into a CallLog (see src/laboratory/calls/record.h)."""
 
@@ -267,48 +262,38 @@ class _Reader:
         self._options: dict[int, list[tuple[int, str, int]]] = {}
         self._listeners: dict[int, int] = {}  # cookies of the listening sockets, by port
         self._begun: dict[int, tuple[int, int]] = {}  # last connect: time and thread, by cookie
-        self._readers = {
-            "socket": self._introduce,
-            "listen": self._listen,
-            "connect": self._connect,
-            "failed": self._fail,
-            "option": self._option,
-        }
 
     def take(self, fields: list[str]) -> None:
         time_ns, name, cookie, pid = int(fields[0]), fields[1], int(fields[2]), int(fields[3])
-        rest = fields[4:]
-        self.log.calls += 1
-        self.log.logged += 1
-        if name in _WAITS:
-            self.log.steps.append(_step(time_ns, name, cookie, pid, rest))
-        elif name == "used":
-            self.log.used.append(Used(time_ns, pid, *map(int, rest)))
-            self.log.steps.append(CallStart(time_ns, pid, "other"))
-        elif name in self._readers:
-            self._readers[name](time_ns, cookie, pid, rest)
-        elif name in _OF_THE_COMMAND:
-            self._command(time_ns, name, rest)
-        elif cookie in self._sockets:
-            self._sockets[cookie].calls.append(SocketCall(time_ns, name, pid, *map(int, rest)))
-            kind = "write" if name in HANDS_OVER else name if name == "read" else "other"
-            limit_ns = 0 if kind != "write" and int(rest[3]) else -1  # a read finds data
-            self.log.steps.append(CallStart(time_ns, pid, kind, str(cookie), limit_ns))
-
-    def _listen(self, time_ns: int, cookie: int, _pid: int, rest: list[str]) -> None:
-        self.log.listening.append((time_ns, _end(rest)))
-        self._listeners[_end(rest)[1]] = cookie
-
-    def _connect(self, time_ns: int, cookie: int, pid: int, _rest: list[str]) -> None:
-        self._begun[cookie] = time_ns, pid
-        self.log.steps.append(CallStart(time_ns, pid, "connect", str(cookie)))
-
-    def _fail(self, time_ns: int, cookie: int, pid: int, rest: list[str]) -> None:
-        begun_ns, thread = self._begun.get(cookie, (time_ns, pid))
-        self.log.failed.append(Attempt(begun_ns, time_ns, thread, _end(rest), int(rest[2])))
-
-    def _option(self, time_ns: int, cookie: int, _pid: int, rest: list[str]) -> None:
-        self._options.setdefault(cookie, []).append((time_ns, rest[0], int(rest[1])))
+        rest, log = fields[4:], self.log
+        log.calls += 1
+        log.logged += 1
+        match name:
+            case "sleep" | "poll" | "other" | "accept":
+                log.steps.append(_step(time_ns, name, cookie, pid, rest))
+            case "used":
+                log.used.append(Used(time_ns, pid, *map(int, rest)))
+                log.steps.append(CallStart(time_ns, pid, "other"))
+            case "socket":
+                self._introduce(time_ns, cookie, pid, rest)
+            case "listen":
+                log.listening.append((time_ns, _end(rest)))
+                self._listeners[_end(rest)[1]] = cookie
+            case "connect":
+                self._begun[cookie] = time_ns, pid
+                log.steps.append(CallStart(time_ns, pid, "connect", str(cookie)))
+            case "failed":
+                begun_ns, thread = self._begun.get(cookie, (time_ns, pid))
+                log.failed.append(Attempt(begun_ns, time_ns, thread, _end(rest), int(rest[2])))
+            case "option":
+                self._options.setdefault(cookie, []).append((time_ns, rest[0], int(rest[1])))
+            case "exec" | "unseen" | "exit" | "end":
+                self._command(time_ns, name, rest)
+            case _ if cookie in self._sockets:
+                self._sockets[cookie].calls.append(SocketCall(time_ns, name, pid, *map(int, rest)))
+                kind = "write" if name in HANDS_OVER else name if name == "read" else "other"
+                limit_ns = 0 if kind != "write" and int(rest[3]) else -1  # a read finds data
+                log.steps.append(CallStart(time_ns, pid, kind, str(cookie), limit_ns))
 
     def _command(self, time_ns: int, name: str, rest: list[str]) -> None:
         log = self.log

@@ -12,6 +12,7 @@ from typing import Any
 
 from tcplab.errors import LabError
 from tcplab.lab import Host
+from tcplab.lab.host import ending
 from tcplab.programs.logs import File
 from tcplab.programs.pair import TIMEOUT_S, AnyNetwork, await_listener, held_port
 
@@ -123,8 +124,14 @@ class _Stage:
             self.shown,
             usage.ru_utime if usage else 0.0,
             usage.ru_stime if usage else 0.0,
-            _mean(io.get("rchar", 0), io.get("syscr", 0)),
+            # Starting a program may read 64 KiB of its executable and libraries.
+            io["rchar"] / io["syscr"] if io.get("rchar", 0) > 65_536 else None,
         )
+
+    def failure(self) -> str:
+        """Describe the failure of a program that has ended."""
+        _out, err = self.process.communicate()
+        return f"'{self.shown}' {ending(self.process.returncode, err.decode(errors='replace'))}"
 
     def end(self) -> None:
         if not self.ended():
@@ -132,14 +139,6 @@ class _Stage:
             self.process.wait()
         assert self.process.stderr is not None
         self.process.stderr.close()
-
-
-def _mean(size_bytes: int, calls: int) -> float | None:
-    """Return the bytes per call, or None if there were no calls or at most 64 KiB in total.
-
-    Starting a program may read that much of its executable and libraries.
-    """
-    return size_bytes / calls if calls and size_bytes > 65_536 else None
 
 
 def program_under(pid: int, command: str) -> int | None:
@@ -184,7 +183,7 @@ def _await_listener(host: Host, port: int, listener: _Stage, within_s: float) ->
     if await_listener(host, port, listener.ended, within_s):
         return
     if listener.ended():
-        raise LabError(f"'{listener.shown}' {_last_line(listener.process)}")
+        raise LabError(listener.failure())
     raise LabError(f"'{listener.shown}' does not listen on port {port}")
 
 
@@ -204,12 +203,6 @@ def _await_chain(stages: Sequence[_Stage], end: float) -> None:
         time.sleep(0.001)
     for stage in stages:
         if stage.process.returncode:
-            raise LabError(f"'{stage.shown}' {_last_line(stage.process)}")
+            raise LabError(stage.failure())
     if running:
         raise LabError(f"'{running[0].shown}' did not end in time")
-
-
-def _last_line(process: subprocess.Popen[bytes]) -> str:
-    _out, err = process.communicate()
-    lines = err.decode(errors="replace").strip().splitlines()
-    return f"failed (exit {process.returncode}): {lines[-1] if lines else 'no message'}"

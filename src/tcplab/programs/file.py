@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcplab.programs.logs import File
-from tcplab.programs.pair import (
-    AnyNetwork,
-    RunOptions,
-    last_object,
-    long_options,
-    run_pair,
-    short_options,
-)
+from tcplab.programs.pair import AnyNetwork, RunOptions, arguments, last_object, run_pair
 from tcplab.programs.reports import Report, Usage
 
 SendMethod = Literal["read", "mmap", "sendfile", "splice", "zerocopy"]
@@ -87,13 +80,13 @@ def send_file(
     """
     header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
     run = run or RunOptions()
-    both = ["-j", str(connections), "--header", str(header.header_bytes)]
+    both = arguments(j=connections, header=header.header_bytes)
     taker = ["sendfile_server", "-p", "0", *both, *run.server_options(network)]
-    taker += [*short_options(o=receiver.output), *long_options(discard=receiver.discard)]
+    taker += arguments(o=receiver.output, discard=receiver.discard)
     sender = ["sendfile_client", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
-    sender += long_options(cork=header.cork, leave_corked=header.leave_corked, more=header.more)
-    sender += long_options(nodelay=header.nodelay, cache=cache)
-    sender += [*short_options(s=block_bytes), network.server.address, os.fspath(path)]
+    sender += arguments(cork=header.cork, leave_corked=header.leave_corked, more=header.more)
+    sender += arguments(nodelay=header.nodelay, cache=cache, s=block_bytes)
+    sender += [network.server.address, os.fspath(path)]
     sent, received = run_pair(network, taker, sender)
     return SendFileResult.from_json({**sent, "receiver": received})
 

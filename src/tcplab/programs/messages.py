@@ -7,7 +7,7 @@ from typing import Literal
 
 from tcplab.errors import LabError
 from tcplab.programs.logs import File
-from tcplab.programs.pair import AnyNetwork, RunOptions, long_options, run_pair
+from tcplab.programs.pair import AnyNetwork, RunOptions, arguments, run_pair
 from tcplab.programs.reports import Percentiles, Report, SocketOptions, TcpInfo, Usage
 
 QuickAck = Literal["on", "off", "always"]
@@ -29,7 +29,6 @@ class SmallWritesResult(Report):
     system_calls: int  #: System calls of the client's loop
     options: SocketOptions  #: Options granted by the kernel to the client
     tcp_info: TcpInfo  #: The client's connection at the end of the measurement
-    server_tcp_info: TcpInfo  #: The server's connection at the end of the measurement
 
     @property
     def ms_per_message(self) -> float:
@@ -51,15 +50,14 @@ def small_writes(
 ) -> SmallWritesResult:
     """Send messages with tcp_nodelay_client, each in several writes, and await each reply."""
     run = run or RunOptions.on_one_cpu()
-    shape = long_options(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)
+    shape = arguments(writes=writes, write_bytes=write_bytes, reply_bytes=reply_bytes)
     server = ["tcp_nodelay_server", "0", str(messages), *shape]
     server += run.server_options(network)
-    server += long_options(quickack=quickack, log=peer_log)
+    server += arguments(quickack=quickack, log=peer_log)
     client = ["tcp_nodelay_client", network.server.address, "{port}", str(messages), mode, *shape]
-    client += [*run.client_options(network), *long_options(log=log)]
-    sent, served = run_pair(network, server, client)
-    report = {f"server_{name}": value for name, value in served.items()}
-    return SmallWritesResult.from_json({**report, **sent})
+    client += [*run.client_options(network), *arguments(log=log)]
+    sent, _served = run_pair(network, server, client)
+    return SmallWritesResult.from_json(sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,6 @@ class RecordsResult(Report):
     tcp_info: TcpInfo  #: The source's connection at the end of the measurement
     reads: int  #: Number of reads of the sink
     one_record_reads: int  #: How many of these reads returned exactly one record
-    split_records: int  #: Records that arrived in more than one read
-    sink_usage: Usage  #: Resources used by the sink
-    sink_tcp_info: TcpInfo  #: The sink's connection at the end of the measurement
 
 
 def records(
@@ -104,9 +99,9 @@ def records(
         batch: records per send, each padded to 100 bytes, or None for one unpadded record per send
     """
     run = run or RunOptions.on_one_cpu()
-    sink = ["recordsink", "-p", "0", *run.server_options(network), *long_options(quickack=quickack)]
+    sink = ["recordsink", "-p", "0", *run.server_options(network), *arguments(quickack=quickack)]
     source = ["recordsource", "-p", "{port}", "-c", str(count), *run.client_options(network)]
-    source += long_options(unbuffered=unbuffered, nodelay=nodelay, batch=batch, log=log)
+    source += arguments(unbuffered=unbuffered, nodelay=nodelay, batch=batch, log=log)
     source += [network.server.address]
     sent, received = run_pair(network, sink, source)
     if (sent["records"], sent["bytes"]) != (received["records"], received["bytes"]):
@@ -114,14 +109,7 @@ def records(
             f"recordsource sent {sent['records']} records and {sent['bytes']} bytes, recordsink got"
             f" {received['records']} and {received['bytes']}"
         )
-    return RecordsResult.from_json(
-        {
-            **{key: received[key] for key in ("reads", "one_record_reads", "split_records")},
-            "sink_usage": received["usage"],
-            "sink_tcp_info": received["tcp_info"],
-            **sent,
-        }
-    )
+    return RecordsResult.from_json({**received, **sent})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +126,6 @@ class QuotesResult(Report):
     options: SocketOptions
     tcp_info: TcpInfo  #: The client's connection for requests at the end of the measurement
     reads: int  #: Number of reads in which the server received the requests
-    server_tcp_info: TcpInfo  #: The server's connection for requests at the end of the measurement
 
 
 def quotes(
@@ -159,13 +146,11 @@ def quotes(
     one for quotes. `batch` is the number of requests per send, and `nodelay` applies to both ends.
     """
     run = run or RunOptions.on_one_cpu()
-    both = long_options(single=single, nodelay=nodelay)
+    both = arguments(single=single, nodelay=nodelay)
     server = ["quoteserver", "-p", "0", *both, *run.server_options(network)]
-    server += long_options(quickack=quickack, log=peer_log)
+    server += arguments(quickack=quickack, log=peer_log)
     client = ["quoteclient", "-p", "{port}", "-c", str(count), *both, *run.client_options(network)]
-    client += long_options(batch=batch, log=log)
+    client += arguments(batch=batch, log=log)
     client += [network.server.address]
     asked, served = run_pair(network, server, client)
-    return QuotesResult.from_json(
-        {**asked, "reads": served["reads"], "server_tcp_info": served["tcp_info"]}
-    )
+    return QuotesResult.from_json({**asked, "reads": served["reads"]})

@@ -55,7 +55,7 @@ class RunOptions:
     def _options(self, network: AnyNetwork, end: int) -> list[str]:
         cpu = self.cpu[end] if isinstance(self.cpu, tuple) else self.cpu
         congestion = network.congestion if self.congestion is None else self.congestion
-        return long_options(
+        return arguments(
             json=True, cpu=cpu, congestion=congestion or None, deadline=self.deadline_s
         )
 
@@ -235,24 +235,15 @@ def last_object(text: str) -> dict[str, Any]:
     return {**parsed, "earlier_lines": earlier}
 
 
-def long_options(**values: Any) -> list[str]:
-    """Return arguments such as --rcvbuf 4096 --discard for rcvbuf=4096, discard=True, mss=None."""
+def arguments(**values: Any) -> list[str]:
+    """Return arguments such as -c 50 --lowat 9 --gro for c=50, lowat=9, gro=True, mss=None."""
     argv: list[str] = []
     for name, value in values.items():
-        option = "--" + name.replace("_", "-")
+        option = f"-{name}" if len(name) == 1 else "--" + name.replace("_", "-")
         if value is True:
             argv.append(option)
         elif value is not None and value is not False:
             argv += [option, str(value)]
-    return argv
-
-
-def short_options(**values: Any) -> list[str]:
-    """Return arguments such as -c 5000 for c=5000, t=None."""
-    argv: list[str] = []
-    for letter, value in values.items():
-        if value is not None:
-            argv += [f"-{letter}", str(value)]
     return argv
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tcplab.programs.logs import Event
 from tcplab.programs.messages import QuickAck
-from tcplab.programs.pair import AnyNetwork, Running, RunOptions, long_options
+from tcplab.programs.pair import AnyNetwork, Running, RunOptions, arguments
 from tcplab.programs.reports import Report
 
 #: Event in a timeline's log for each call of writepattern. A pair is for the values 0 and 1.
@@ -66,7 +66,7 @@ def writepattern_peer(
     run = run or RunOptions()
     argv = ["writepattern_peer", "--port", "0", *run.server_options(network)]
     every, size = reply or (None, None)
-    argv += long_options(
+    argv += arguments(
         quickack=quickack, reply_every=every, reply_bytes=size, read_at_end=read_at_end
     )
     with Running(network.server, argv) as peer:
@@ -88,7 +88,7 @@ def write_patterns(
     """
     run = run or RunOptions()
     argv = ["writepattern", "--port", str(port), *run.client_options(network)]
-    argv += [*long_options(stagger=stagger_us), network.server.address, *schedules]
+    argv += [*arguments(stagger=stagger_us), network.server.address, *schedules]
     with Running(network.client, argv) as sender:
         lines = sender.output().splitlines()
     return [PatternResult.from_json(json.loads(line)) for line in lines]

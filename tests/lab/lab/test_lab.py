@@ -150,10 +150,12 @@ def test_end_of_the_commands_output_is_seen_before_it_ends(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_signal_reaches_the_command(lab: Lab, number: signal.Signals) -> None:
+def test_a_signal_reaches_the_command(
+    lab: Lab, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mark = f"MARK={uuid.uuid4()}"
-    name, value = mark.split("=")
-    process = lab.client.start(["sleep", "300"], env={name: value})
+    monkeypatch.setenv(*mark.split("="))
+    process = lab.client.start(["sleep", "300"])
     until(lambda: len(processes_with(mark)) == 3)  # lab_exec, its guard, sleep
     process.send_signal(number)
     assert process.wait(timeout=20) == -number
