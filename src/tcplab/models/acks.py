@@ -5,7 +5,6 @@ Sources: net/ipv4/tcp_input.c, tcp_output.c and tcp_timer.c of Linux 6.18.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tcplab.checks import number, whole
@@ -17,15 +16,6 @@ MAX_QUICKACKS: Final = 16  # TCP_MAX_QUICKACKS
 FIRST_RCV_MSS_BYTES: Final = 536  # the receiver's first guess at the size of a full segment
 SMALLEST_MSS_BYTES: Final = 88  # TCP_MIN_MSS
 _HEADER_BYTES: Final = TCP_HEADER_BYTES + TIMESTAMPS_OPTION_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedAck:
-    """An acknowledgement without data."""
-
-    time_ms: float
-    upto: int  #: All bytes before this sequence number have arrived
-    why: str  #: The rule that triggered the ACK, in words
 
 
 class DelayedAckReceiver:
@@ -96,30 +86,26 @@ class DelayedAckReceiver:
         self._measure(payload_bytes, push)
         self._update_ato()
 
-    def check(self, at_ms: float) -> SimulatedAck | None:
-        """Return the ACK that the accepted segments require now, or None."""
+    def check(self, at_ms: float) -> bool:
+        """Send the ACK that the accepted segments require now; return whether there is one."""
         self._advance(at_ms)
         if not self._scheduled:
-            return None
-        if self._duplicate:
-            return self._send("the segment had come before: the sender must know (RFC 2883)")
-        if self._quick and not self._interactive:
-            return self._send(f"quick-ACK mode, {self._quick} left")
+            return False
+        # The sender must know that a segment had come before (RFC 2883).
+        if self._duplicate or (self._quick and not self._interactive):
+            return self._acknowledge()
         return self._delay()
 
-    def read(self, at_ms: float) -> SimulatedAck | None:
-        """Record that everything was read, and return the ACK that this triggers, if any."""
+    def read(self, at_ms: float) -> bool:
+        """Record that everything was read; return whether this has sent an ACK."""
         self._advance(at_ms)
         copied, self._unread = self._unread, 0
-        if not self._scheduled or not copied:
-            return None
-        if self.next_seq - self._acked > self._full:
-            return self._send("the application has read more than one full segment")
-        if self._pushed_twice:
-            return self._send("the application has read everything, two small segments of it")
-        if self._pushed and not self._interactive:
-            return self._send("the application has read everything, and has nothing to answer")
-        return None
+        due = (
+            self.next_seq - self._acked > self._full
+            or self._pushed_twice
+            or (self._pushed and not self._interactive)
+        )
+        return self._scheduled and copied > 0 and due and self._acknowledge()
 
     def data_sent(self, at_ms: float) -> None:
         """Record that outgoing data has carried any pending acknowledgement."""
@@ -129,34 +115,33 @@ class DelayedAckReceiver:
         if self._ato and self.clock.jiffies(at_ms) - self._last_arrival < self._ato:
             self._interactive = True
 
-    def set_quickack(self, on: bool, at_ms: float) -> SimulatedAck | None:
-        """Set TCP_QUICKACK to `on`, and return the ACK that this triggers, if any.
+    def set_quickack(self, on: bool, at_ms: float) -> bool:
+        """Set TCP_QUICKACK to `on`; return whether this has sent an ACK.
 
         The setting lasts until the kernel's own rules change the mode again (tcp(7)).
         """
         self._advance(at_ms)
         self._interactive = not on
         if not on or not self._scheduled:
-            return None
+            return False
         self._pushed = True
-        if self._unread and self.next_seq - self._acked <= self._full:
-            return None
-        return self._send("TCP_QUICKACK was set")
+        waits = self._unread > 0 and self.next_seq - self._acked <= self._full
+        return not waits and self._acknowledge()
 
-    def timer(self, at_ms: float) -> SimulatedAck | None:
-        """Advance to `at_ms`. Return the ACK of the delayed-ACK timer if it has expired by then."""
+    def timer(self, at_ms: float) -> bool:
+        """Advance to `at_ms`; return whether the delayed-ACK timer has sent an ACK by then."""
         self._advance(at_ms)
         if self._timer_ms is None or self._timer_ms > at_ms:
-            return None
+            return False
         self._timer_ms = None
         if not self._scheduled:
-            return None
+            return False
         if self._interactive:
             self._interactive = False
             self._ato = self.clock.ticks(DELACK_MIN_MS)
         else:
             self._ato = min((self._ato or 0) << 1, self.clock.ticks(self._rto_ms()))
-        return self._send("the delayed-ACK timer")
+        return self._acknowledge()
 
     # ---- visible state ----
 
@@ -216,8 +201,8 @@ class DelayedAckReceiver:
                 self._quick = MAX_QUICKACKS
         self._last_arrival = now
 
-    def _delay(self) -> SimulatedAck | None:
-        """Start the timer, or return an ACK if it is about to fire (tcp_send_delayed_ack)."""
+    def _delay(self) -> bool:
+        """Start the timer, or send an ACK if it is about to fire (tcp_send_delayed_ack)."""
         ticks = self._ato or 0
         least = self.clock.ticks(DELACK_MIN_MS)
         if ticks > least:
@@ -229,18 +214,13 @@ class DelayedAckReceiver:
         due = self.clock.jiffies(self._now) + ticks
         if self._timer_ms is not None:
             if self._timer_ticks <= self.clock.jiffies(self._now) + ticks // 4:
-                return self._send("the delayed-ACK timer was about to fire")
+                return self._acknowledge()
             due = min(due, self._timer_ticks)
         self._timer_ticks = due
         self._timer_ms = self.clock.expiry_ms(self._now, due - self.clock.jiffies(self._now))
-        return None
+        return False
 
-    def _send(self, why: str) -> SimulatedAck:
-        ack = SimulatedAck(self._now, self.next_seq, why)
-        self._acknowledge()
-        return ack
-
-    def _acknowledge(self) -> None:
+    def _acknowledge(self) -> bool:
         if self._scheduled and self._quick:
             self._quick -= 1
             if not self._quick:
@@ -248,3 +228,4 @@ class DelayedAckReceiver:
         self._acked = self.next_seq
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
         self._timer_ms = None
+        return True

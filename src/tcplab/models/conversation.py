@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from tcplab.checks import choice, number, whole
 from tcplab.errors import ParameterError
-from tcplab.models.acks import DelayedAckReceiver, SimulatedAck
+from tcplab.models.acks import DelayedAckReceiver
 from tcplab.models.kernel import Clock
 from tcplab.models.links import mss_bytes
 from tcplab.models.nagle import DEFAULT_WINDOW_BYTES, NagleSender, SimulatedSegment
@@ -91,7 +91,6 @@ class SimulatedPacket:
     time_ms: float  #: Time at which the packet passes the client's interface
     segment: SimulatedSegment | None  #: The data with its reason, or None for a pure ACK
     ack: int  #: The acknowledgement number
-    why: str = ""  #: The rule that triggered a pure ACK, or "" for other packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +173,18 @@ class _End:
     def emit(self, segments: Iterable[SimulatedSegment]) -> None:
         for segment in segments:
             self.receiver.data_sent(self.loop.now)
-            self._launch(segment, None)
+            self._launch(segment)
         self._watch_timers()
 
-    def answer(self, ack: SimulatedAck | None) -> None:
-        if ack:
-            self._launch(None, ack)
+    def answer(self, acknowledged: bool) -> None:
+        if acknowledged:
+            self._launch(None)
         self._watch_timers()
 
-    def _launch(self, segment: SimulatedSegment | None, ack: SimulatedAck | None) -> None:
+    def _launch(self, segment: SimulatedSegment | None) -> None:
         upto, now = self.receiver.next_seq, self.loop.now
-        why = ack.why if ack else ""
         self._packets.append(
-            SimulatedPacket(
-                self._connection, self._outgoing, now + self.late_ms, segment, upto, why
-            )
+            SimulatedPacket(self._connection, self._outgoing, now + self.late_ms, segment, upto)
         )
         self.loop.at(now + self._delay_ms, lambda: self.other.arrive(segment, upto))
 

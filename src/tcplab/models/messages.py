@@ -41,8 +41,6 @@ class MessageCost:
 
     ms_per_message: float  #: Time from the first call of a message to the first call of the next
     data_segments_per_message: float  #: Data segments that the client sends
-    system_calls_per_message: int  #: The client's calls: writes, options and the read of the reply
-    reasons: dict[str, float]  #: Number of waits of the client's segments per message, by reason
 
 
 def message_cost(
@@ -81,21 +79,8 @@ def message_cost(
     result = simulate((*body, wait) * (count + 1), path, peer, nodelay=option == "no_delay")
     starts = result.call_ms[:: len(body) + 1]
     begin_ms, end_ms = starts[WARM_UP], starts[count]
-    data = [
-        packet.segment
-        for packet in result.packets
-        if packet.segment and packet.outgoing and begin_ms <= packet.time_ms < end_ms
-    ]
-    waits: dict[str, float] = {}
-    for segment in data:
-        if segment.waited_for:
-            waits[segment.waited_for] = waits.get(segment.waited_for, 0.0) + 1 / messages
-    return MessageCost(
-        ms_per_message=(end_ms - begin_ms) / messages,
-        data_segments_per_message=len(data) / messages,
-        system_calls_per_message=len(body) + bool(reply_bytes),
-        reasons=waits,
-    )
+    data = [segment for segment in result.data if begin_ms <= segment.time_ms < end_ms]
+    return MessageCost((end_ms - begin_ms) / messages, len(data) / messages)
 
 
 def segment_sizes(writes: Sequence[int], option: str = "default") -> tuple[tuple[int, ...], ...]:
