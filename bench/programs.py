@@ -26,7 +26,6 @@ from bench.rounds import Entrant, Measured, Rules, contest, summary
 
 from tcplab.lab import Host, Lab, Pair
 from tcplab.programs import (
-    ReceiverOptions,
     RunOptions,
     SinkOptions,
     send_file,
@@ -232,7 +231,7 @@ def _file_contest(lab: Lab) -> Iterator[Contest]:
                 Path(file.name),
                 method=method,
                 cache="warm",
-                receiver=ReceiverOptions(discard=True),
+                discard=True,
                 run=RunOptions(cpu=(cpus[0], cpus[-1])),
             )
             more = {

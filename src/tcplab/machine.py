@@ -33,18 +33,8 @@ PACKAGES: Final = {
     "ss": "iproute2",
     "tcpdump": "tcpdump",
 }
-#: The extra of this package that brings a module, for modules that some rooms cannot work without.
-_EXTRAS: Final = {
-    "IPython": "course",
-    "distributed": "cluster",
-    "ipywidgets": "course",
-    "jupyterlab": "course",
-    "matplotlib": "course",
-    "nbgrader": "grading",
-    "packaging": "course",
-    "scapy": "packets",
-    "voila": "course",
-}
+#: The extra of this package that brings a module, if that is not "course".
+_EXTRAS: Final = {"distributed": "cluster", "nbgrader": "grading", "scapy": "packets"}
 #: Folders in which Debian installs servers, outside an ordinary user's PATH.
 _SERVERS: Final = ("/usr/sbin", "/sbin")
 
@@ -79,5 +69,5 @@ def require_modules(*names: str) -> None:
     """Raise MissingError, with the command that installs it, if one of these modules is missing."""
     for name in names:
         if importlib.util.find_spec(name) is None:
-            extra = _EXTRAS[name]
+            extra = _EXTRAS.get(name, "course")
             raise MissingError(f"{name} is not installed: pip install 'tcplab[{extra}]'")

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Final, Self
 from tcplab.capture.packets import packets_of
 from tcplab.errors import CaptureError
 from tcplab.segments import SegmentArray, from_packets
-from tcplab.segments.pcap import Interface, PacketTable, read_packets, total, warn_of_gaps
+from tcplab.segments.pcap import PacketTable, read_packets, total, warn_of_gaps
 
 if TYPE_CHECKING:
     from scapy.plist import PacketList
@@ -64,19 +64,9 @@ class Capture:
         return self._table
 
     @property
-    def interfaces(self) -> tuple[Interface, ...]:
-        """The interfaces at which packets were recorded, with the file's counts."""
-        return self.table.interfaces
-
-    @property
-    def received(self) -> int | None:
-        """Number of packets the kernel passed to the recorder, or None if the file has no count."""
-        return total(interface.received for interface in self.interfaces)
-
-    @property
     def drops(self) -> int | None:
         """Number of packets that the recorder lost, or None if the file has no count."""
-        return total(interface.drops for interface in self.interfaces)
+        return total(interface.drops for interface in self.table.interfaces)
 
     @property
     def truncated(self) -> str | None:

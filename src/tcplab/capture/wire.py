@@ -44,29 +44,15 @@ def queue_events(capture: Capture) -> npt.NDArray[Any]:
     """
     table = capture.table
     rows = []
-    places = zip(
-        table.offset.tolist(),
-        table.captured_bytes.tolist(),
-        table.interface.tolist(),
-        table.time_ns.tolist(),
-        strict=True,
-    )
-    for offset, kept, interface, time_ns in places:
-        # The packet is padded to four bytes, and the comment is the first option after it.
-        match = _COMMENT.match(table.data, offset + (kept + 3 & ~3) + 4)
-        if match is None:
-            continue
-        way, dropped, marked, packets = match.groups()
-        event = "dropped" if dropped else "came" if way == b"in" else "left"
-        rows.append(
-            (
-                time_ns,
-                interface if way == b"in" else 1 - interface,
-                event,
-                marked is not None,
-                int(packets or -1),
-            )
-        )
+    # The packet is padded to four bytes, and the comment is the first option after it.
+    comments = table.offset + (table.captured_bytes + 3) // 4 * 4 + 4
+    places = (comments.tolist(), table.interface.tolist(), table.time_ns.tolist())
+    for at, interface, time_ns in zip(*places, strict=True):
+        if match := _COMMENT.match(table.data, at):
+            way, dropped, marked, packets = match.groups()
+            event = "dropped" if dropped else "came" if way == b"in" else "left"
+            direction = interface if way == b"in" else 1 - interface
+            rows.append((time_ns, direction, event, marked is not None, int(packets or -1)))
     events = np.array(rows, QUEUE_EVENTS)
     return events[np.argsort(events["time_ns"], kind="stable")]
 

@@ -24,7 +24,7 @@ from tcplab.experiments.parameters import Runs, SizeMb
 from tcplab.experiments.progress import in_rounds
 from tcplab.experiments.quantities import Derived, Variant, column, computed, derived
 from tcplab.lab import Lab, Network
-from tcplab.programs import HeaderOptions, ReceiverOptions, send_file
+from tcplab.programs import HeaderOptions, send_file
 from tcplab.programs.file import SendMethod
 from tcplab.tables import run_lengths
 
@@ -201,7 +201,7 @@ def _send(network: Network, plan: Plan, path: Path, output: Path | None) -> Cost
         block_bytes=plan.block_bytes,
         connections=plan.connections,
         header=HeaderOptions(leave_corked=plan.leave_corked),
-        receiver=ReceiverOptions(output=output),
+        output=output,
     )
     return Cost(
         wall_s=result.usage.wall_s,

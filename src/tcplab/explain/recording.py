@@ -126,7 +126,7 @@ def _command(
 def known_command(command: Sequence[str]) -> None:
     """Raise ParameterError if a command does not exist."""
     try:
-        find_command(command[0], environment(None)["PATH"])
+        find_command(command[0], environment()["PATH"])
     except LabError as error:
         raise ParameterError(str(error)) from None
 

@@ -6,13 +6,18 @@ import atexit
 import os
 import socket
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from tcplab.errors import LabError
 from tcplab.lab.binaries import program_path
 from tcplab.lab.host import Host, Network
 from tcplab.lab.link import Link
 from tcplab.lab.namespaces import read_file
+
+_NO_RIGHT: Final = (
+    "Loopback cannot record packets or open raw sockets: that needs CAP_NET_RAW on the real"
+    " machine; use Lab(), where you have it"
+)
 
 
 class Loopback(Network):
@@ -52,10 +57,7 @@ class Loopback(Network):
     def entrance(self, _host: Host, privileged: bool) -> tuple[list[str], tuple[int, ...]]:
         self.check()
         if privileged and not has_net_raw():
-            raise LabError(
-                "Loopback cannot record packets or open raw sockets: that needs CAP_NET_RAW on the"
-                " real machine; use Lab(), where you have it"
-            )
+            raise LabError(_NO_RIGHT)
         return [str(program_path("lab_exec")), str(os.getpid()), "--"], ()
 
     def open_socket(self, _host: Host, family: int, kind: int, proto: int) -> socket.socket:
@@ -63,10 +65,7 @@ class Loopback(Network):
         try:
             return socket.socket(family, kind, proto)
         except PermissionError:
-            raise LabError(
-                "Loopback cannot open raw sockets: that needs CAP_NET_RAW on the real machine;"
-                " use Lab(), where you have it"
-            ) from None
+            raise LabError(_NO_RIGHT) from None
 
     def spare_address(self, _host: Host) -> str:
         raise LabError(

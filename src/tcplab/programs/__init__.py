@@ -31,7 +31,7 @@ from tcplab.programs.bulk import (
     udp_bulk,
 )
 from tcplab.programs.calls import CallLog, SocketCalls
-from tcplab.programs.file import HeaderOptions, ReceiverOptions, page_cache, send_file
+from tcplab.programs.file import HeaderOptions, page_cache, send_file
 from tcplab.programs.logs import Event, read_log
 from tcplab.programs.messages import QuickAck, small_writes
 from tcplab.programs.pair import RunOptions, run_pair
@@ -43,7 +43,6 @@ __all__ = [
     "Event",
     "HeaderOptions",
     "QuickAck",
-    "ReceiverOptions",
     "RunOptions",
     "SinkOptions",
     "SocketCalls",

@@ -47,15 +47,6 @@ class HeaderOptions:
     nodelay: bool = False  #: Set TCP_NODELAY
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiverOptions:
-    """Options of sendfile_server, which decide what happens to the data."""
-
-    #: File to write to, or None for /dev/null. Several connections write to output.1, output.2, ...
-    output: File | None = None
-    discard: bool = False  #: Discard the data in the kernel
-
-
 def send_file(
     network: AnyNetwork,
     path: File,
@@ -65,7 +56,8 @@ def send_file(
     connections: int = 1,
     cache: CacheState = "asis",
     header: HeaderOptions | None = None,
-    receiver: ReceiverOptions | None = None,
+    output: File | None = None,
+    discard: bool = False,
     run: RunOptions | None = None,
 ) -> SendFileResult:
     """Send a file from sendfile_client to sendfile_server.
@@ -76,13 +68,14 @@ def send_file(
         connections: number of connections that send the file at the same time, 1 to 256
         cache: "cold" drops the file from the page cache first, "warm" reads it, "asis" does neither
         header: a header to send before the file; none unless given
-        receiver: what sendfile_server does with the data; by default it writes to /dev/null
+        output: file to which sendfile_server writes, or None for /dev/null. Several connections
+            write to output.1, output.2, ...
+        discard: discard the data in the receiver's kernel
     """
-    header, receiver = header or HeaderOptions(), receiver or ReceiverOptions()
-    run = run or RunOptions()
+    header, run = header or HeaderOptions(), run or RunOptions()
     both = arguments(j=connections, header=header.header_bytes)
     taker = ["sendfile_server", "-p", "0", *both, *run.server_options(network)]
-    taker += arguments(o=receiver.output, discard=receiver.discard)
+    taker += arguments(o=output, discard=discard)
     sender = ["sendfile_client", "-p", "{port}", "-m", method, *both, *run.client_options(network)]
     sender += arguments(cork=header.cork, leave_corked=header.leave_corked, more=header.more)
     sender += arguments(nodelay=header.nodelay, cache=cache, s=block_bytes)

@@ -107,7 +107,7 @@ def test_losses_are_reported_when_the_capture_is_opened(tmp_path: Path) -> None:
         capture = open_capture(path)
     assert caught[0].filename == __file__
     assert "ring_mib" not in str(caught[0].message)  # advice about our own recorder
-    assert (capture.drops, capture.received) == (7, 8)
+    assert (capture.drops, capture.table.interfaces[0].received) == (7, 8)
     assert "drops: 7" in repr(capture)
 
 

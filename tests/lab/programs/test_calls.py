@@ -16,7 +16,6 @@ from tcplab.errors import LabError
 from tcplab.lab import Host, Lab, Loopback
 from tcplab.programs import (
     HeaderOptions,
-    ReceiverOptions,
     RunOptions,
     page_cache,
     send_file,
@@ -108,12 +107,10 @@ def test_congestion_control_is_the_networks_unless_given(network: AnyNetwork) ->
 
 def test_send_file_adds_a_header(network: AnyNetwork, some_file: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
-    result = send_file(
-        network, some_file, method="read", header=HeaderOptions(9), receiver=ReceiverOptions(output)
-    )
+    result = send_file(network, some_file, method="read", header=HeaderOptions(9), output=output)
     assert output.read_bytes() == some_file.read_bytes()
     assert (result.bytes, result.receiver.bytes) == (500_009, 500_000)
-    three = send_file(network, some_file, connections=3, receiver=ReceiverOptions(discard=True))
+    three = send_file(network, some_file, connections=3, discard=True)
     assert three.receiver.bytes == 1_500_000
 
 
