@@ -89,14 +89,15 @@ class Host:
                 default, the course's programs keep them in a Lab, because choosing a congestion
                 control outside tcp_allowed_congestion_control requires CAP_NET_ADMIN
             text: use text streams in UTF-8 instead of byte streams
-            **popen: as for subprocess.Popen. Stdin is /dev/null by default
+            **popen: as for subprocess.Popen. Stdin is /dev/null by default, and env is added to
+                this process's environment
         """
         arguments = [os.fspath(word) for word in argv]
         if not arguments:
             raise ParameterError("argv is empty; give a command such as ['hostname']")
         for collected in _collectors:
             collected[f"{self.name}$ {_shown(arguments)}"] = None
-        variables = environment()
+        variables = environment() | (popen.pop("env", None) or {})
         arguments[0] = find_command(arguments[0], variables["PATH"])
         if privileged is None:
             privileged = self.network.grants_privileges and is_program(arguments[0])
