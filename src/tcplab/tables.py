@@ -98,23 +98,26 @@ class Table:
     ) -> Table:
         """Return a table. A column gets the format `numbers` if its first cell is a number."""
         cells = [tuple(row) for row in rows]
-        first = cells[0] if cells else ()
-        formats = [numbers if isinstance(cell, int | float) else "" for cell in first]
-        formats += [""] * (len(headings) - len(formats))
+        first = cells[0] if cells else ("",) * len(headings)
         columns = [
-            Column(heading, heading, spec) for heading, spec in zip(headings, formats, strict=True)
+            Column(heading, heading, numbers if isinstance(cell, int | float) else "")
+            for heading, cell in zip(headings, first, strict=True)
         ]
         return cls(columns, [dict(zip(headings, row, strict=True)) for row in cells])
 
-    def text(self, style: str = "simple") -> str:
-        """Render the table in a tabulate format ("simple", "github", "html", ...)."""
+    def text(self, style: str = "simple", *, broken: bool = False) -> str:
+        """Render the table in a tabulate format ("simple", "github", "html", ...).
+
+        With `broken`, long headings and cells are broken into lines.
+        """
         from tabulate import tabulate
 
         shown = self._shown()
         cells = self._cells(shown)
+        fold = _broken if broken else lambda text, _width: text
         return tabulate(
-            cells,
-            headers=[column.heading for column in shown],
+            [[fold(cell, 24) for cell in row] for row in cells],
+            headers=[fold(column.heading, 12) for column in shown],
             tablefmt=style,
             disable_numparse=True,
             colalign=_aligned(shown, cells),
@@ -130,28 +133,23 @@ class Table:
 
         shown = self._shown()
         cells = self._cells(shown)
-        broken = tabulate(
-            [[_broken(cell, 24) for cell in row] for row in cells],
-            headers=[_broken(column.heading, 12) for column in shown],
-            disable_numparse=True,
-            colalign=_aligned(shown, cells),
-        )
-        for text in (self.text(), broken):
-            if _width(text) <= width:
+        for text in (self.text(), self.text(broken=True)):
+            if _width(text) <= width or not cells:
                 return text
-        if not cells:
-            return broken
         lines = [
             [column.heading, *(row[number] for row in cells)] for number, column in enumerate(shown)
         ]
         for per_block in range(len(cells), 0, -1):
             parts = [
                 tabulate(
-                    [[_broken(line[0], 36), *_part(line, first, per_block)] for line in lines],
+                    [
+                        [_broken(line[0], 36), *(_broken(cell, 40) for cell in line[part])]
+                        for line in lines
+                    ],
                     tablefmt="plain",
                     disable_numparse=True,
                 )
-                for first in range(1, len(cells) + 1, per_block)
+                for part in (slice(i, i + per_block) for i in range(1, len(cells) + 1, per_block))
             ]
             if max(map(_width, parts)) <= width:
                 break
@@ -234,10 +232,6 @@ def _aligned(shown: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[st
 def _broken(text: str, width: int) -> str:
     """Break text between words into lines of at most `width` characters, or of one long word."""
     return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-
-
-def _part(line: Sequence[str], first: int, count: int) -> list[str]:
-    return [_broken(cell, 40) for cell in line[first : first + count]]
 
 
 def _width(text: str) -> int:

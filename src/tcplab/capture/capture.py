@@ -69,11 +69,6 @@ class Capture:
         return total(interface.drops for interface in self.table.interfaces)
 
     @property
-    def truncated(self) -> str | None:
-        """Where and why the file ends early, or None if it is complete."""
-        return self.table.truncated
-
-    @property
     def segments(self) -> SegmentArray:
         """The TCP and UDP segments as one numpy structured array; see tcplab.segments."""
         if self._segments is None:
@@ -90,9 +85,8 @@ class Capture:
         self.table  # noqa: B018  (raises if there is nothing to save yet)
         try:
             shutil.copyfile(self.path, path)
-        except (OSError, shutil.SameFileError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise CaptureError(f"saving to {os.fspath(path)}: {reason}") from None
+        except OSError as error:
+            raise CaptureError(f"saving to {os.fspath(path)}: {error.strerror or error}") from None
         return Path(path)
 
 

@@ -34,7 +34,6 @@ _PERMANENT: Final = 0x80  # NUD_PERMANENT in linux/neighbour.h
 #: Flags of a request: NLM_F_REQUEST and NLM_F_ACK, those that forbid an existing object (NLM_F_EXCL
 #: and NLM_F_CREATE), and the one that replaces it (NLM_F_REPLACE, netlink(7)).
 _REQUEST_AND_ACK, _NEW, _OLD = 0x5, 0x600, 0x100
-_REPLY_BYTES: Final = 1 << 16
 
 
 def _family(address: str) -> int:
@@ -177,7 +176,7 @@ class Interfaces:
         asked.encode()
         self._route.send(asked.data)
         # The answer to NLM_F_ACK is a 16-byte header, followed by the negative error number or 0.
-        answer = self._route.recv(_REPLY_BYTES)
+        answer = self._route.recv(1 << 16)
         (error,) = struct.unpack_from("=i", answer, 16)
         if error:
             raise OSError(-error, f"{what}: {os.strerror(-error)}")

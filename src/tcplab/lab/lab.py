@@ -201,10 +201,8 @@ class Lab(Network):
 
     def _reap(self) -> None:
         if self._wire is not None:
-            for stream in (self._wire.stdin, self._wire.stdout, self._wire.stderr):
-                if stream is not None:
-                    with contextlib.suppress(OSError):
-                        stream.close()
+            with contextlib.suppress(OSError), self._wire:  # closes its pipes
+                pass
         self._namespaces.wait()
 
     @property

@@ -58,6 +58,9 @@ class DelayedAckReceiver:
         self._mss = mss_bytes
         self._rtt_ms = rtt_ms
         self.clock = clock or Clock()
+        #: The shortest ACK timeout, and the retransmission timeout, in ticks.
+        self._least = self.clock.ticks(DELACK_MIN_MS)
+        self._rto = self.clock.ticks(rtt_ms + RTO_MIN_MS)
         self.next_seq = 0
         self._acked = self._unread = 0
         self._full = FIRST_RCV_MSS_BYTES
@@ -67,7 +70,7 @@ class DelayedAckReceiver:
         self._ato: int | None = None  # ACK timeout in ticks, or None before the first data
         self._last_arrival = self.clock.jiffies(0.0)
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
-        self._timer_ms: float | None = None
+        self.next_timer_ms: float | None = None
         self._timer_ticks = 0
         self._now = 0.0
 
@@ -131,23 +134,17 @@ class DelayedAckReceiver:
     def timer(self, at_ms: float) -> bool:
         """Advance to `at_ms`; return whether the delayed-ACK timer has sent an ACK by then."""
         self._advance(at_ms)
-        if self._timer_ms is None or self._timer_ms > at_ms:
+        if self.next_timer_ms is None or self.next_timer_ms > at_ms:
             return False
-        self._timer_ms = None
+        self.next_timer_ms = None
         if not self._scheduled:
             return False
         if self._interactive:
             self._interactive = False
-            self._ato = self.clock.ticks(DELACK_MIN_MS)
+            self._ato = self._least
         else:
-            self._ato = min((self._ato or 0) << 1, self.clock.ticks(self._rto_ms()))
+            self._ato = min((self._ato or 0) << 1, self._rto)
         return self._acknowledge()
-
-    # ---- visible state ----
-
-    @property
-    def next_timer_ms(self) -> float | None:
-        return self._timer_ms
 
     # ---- the rules ----
 
@@ -155,15 +152,12 @@ class DelayedAckReceiver:
         number("at_ms", at_ms, self._now, MAX_TIME_MS, fix="events must come in order of time")
         self._now = at_ms
 
-    def _rto_ms(self) -> float:
-        return self._rtt_ms + RTO_MIN_MS
-
     def _accept_duplicate(self) -> None:
         """Record a duplicate, which check() acknowledges at once because the peer lacks an ACK."""
         self._duplicate = True
         self._quick = MAX_QUICKACKS
         self._interactive = False
-        self._ato = self.clock.ticks(DELACK_MIN_MS)
+        self._ato = self._least
 
     def _measure(self, payload: int, push: bool) -> None:
         """Estimate the size of the sender's full segments (tcp_measure_rcv_mss)."""
@@ -187,45 +181,43 @@ class DelayedAckReceiver:
     def _update_ato(self) -> None:
         """Update the estimated time between segments, in ticks (tcp_event_data_recv)."""
         now = self.clock.jiffies(self._now)
-        least = self.clock.ticks(DELACK_MIN_MS)
         if self._ato is None:
             self._quick = MAX_QUICKACKS
-            self._ato = least
+            self._ato = self._least
         else:
             gap = now - self._last_arrival
-            if gap <= least // 2:
-                self._ato = self._ato // 2 + least // 2
+            if gap <= self._least // 2:
+                self._ato = self._ato // 2 + self._least // 2
             elif gap < self._ato:
-                self._ato = min(self._ato // 2 + gap, self.clock.ticks(self._rto_ms()))
-            elif gap > self.clock.ticks(self._rto_ms()):
+                self._ato = min(self._ato // 2 + gap, self._rto)
+            elif gap > self._rto:
                 self._quick = MAX_QUICKACKS
         self._last_arrival = now
 
     def _delay(self) -> bool:
         """Start the timer, or send an ACK if it is about to fire (tcp_send_delayed_ack)."""
         ticks = self._ato or 0
-        least = self.clock.ticks(DELACK_MIN_MS)
-        if ticks > least:
+        if ticks > self._least:
             longest = self.clock.ticks(
                 DELACK_MAX_MS if self._interactive or self._pushed else 500.0
             )
-            ticks = min(ticks, longest, max(self.clock.ticks(self._rtt_ms), least))
+            ticks = min(ticks, longest, max(self.clock.ticks(self._rtt_ms), self._least))
         ticks = min(ticks, self.clock.ticks(DELACK_MAX_MS) - 1)
         due = self.clock.jiffies(self._now) + ticks
-        if self._timer_ms is not None:
+        if self.next_timer_ms is not None:
             if self._timer_ticks <= self.clock.jiffies(self._now) + ticks // 4:
                 return self._acknowledge()
             due = min(due, self._timer_ticks)
         self._timer_ticks = due
-        self._timer_ms = self.clock.expiry_ms(self._now, due - self.clock.jiffies(self._now))
+        self.next_timer_ms = self.clock.expiry_ms(self._now, due - self.clock.jiffies(self._now))
         return False
 
     def _acknowledge(self) -> bool:
         if self._scheduled and self._quick:
             self._quick -= 1
             if not self._quick:
-                self._ato = self.clock.ticks(DELACK_MIN_MS)
+                self._ato = self._least
         self._acked = self.next_seq
         self._scheduled = self._pushed = self._pushed_twice = self._duplicate = False
-        self._timer_ms = None
+        self.next_timer_ms = None
         return True

@@ -119,7 +119,8 @@ class NagleSender:
         self.rtt = RttEstimator(rtt_ms)
         # The rules for a short last segment (tp->nonagle). The last sends everything, even corked.
         self._cork, self._nodelay, self._push_all = False, nodelay, False
-        self._una = self._nxt = self._written = 0
+        self._una = self._written = 0
+        self.next_seq = 0  #: SND.NXT, the sequence number of the next new byte on the wire
         self._small_end = 0  # snd_sml, the end of the last segment shorter than the MSS
         self._push_end = 0  # end of the last write without MSG_MORE, which gets the PSH flag
         self._in_flight: deque[_InFlight] = deque()
@@ -157,7 +158,7 @@ class NagleSender:
         self, upto: int, at_ms: float, window_bytes: int | None = None
     ) -> list[SimulatedSegment]:
         """Process an ACK of all bytes before `upto`, which offers this window, or the same one."""
-        whole("upto", upto, 0, self._nxt, fix="only what was sent can be acknowledged")
+        whole("upto", upto, 0, self.next_seq, fix="only what was sent can be acknowledged")
         self._advance(at_ms)
         if window_bytes is not None:
             self._take_window(window_bytes)
@@ -200,8 +201,6 @@ class NagleSender:
         fire, self._timer = self._timer[0], None
         return fire()
 
-    # ---- visible state ----
-
     @property
     def next_timer_ms(self) -> float | None:
         return self._timer[1] if self._timer else None
@@ -211,13 +210,8 @@ class NagleSender:
         return self._una >= self._written
 
     @property
-    def next_seq(self) -> int:
-        """SND.NXT, the sequence number of the next new byte on the wire."""
-        return self._nxt
-
-    @property
     def queued_bytes(self) -> int:
-        return self._written + self._fin_sent - self._nxt
+        return self._written + self._fin_sent - self.next_seq
 
     @property
     def held_because(self) -> Reason | None:
@@ -251,7 +245,7 @@ class NagleSender:
         self._held = limit
         full = len(self._in_flight) >= self._cwnd
         if segments or full:
-            self._usage.note(len(self._in_flight), self._una, self._nxt, full=full)
+            self._usage.note(len(self._in_flight), self._una, self.next_seq, full=full)
         if segments:
             self._arm_loss_probe(self._in_flight[0].sent_ms)
         elif self.queued_bytes and not self._in_flight and self._timer is None:
@@ -260,13 +254,13 @@ class NagleSender:
 
     def _with_fin(self, segments: list[SimulatedSegment]) -> list[SimulatedSegment]:
         self._fin_sent = True
-        self._nxt += 1
+        self.next_seq += 1
         if segments:
-            self._in_flight[-1].end_seq = self._nxt
+            self._in_flight[-1].end_seq = self.next_seq
             return [*segments[:-1], replace(segments[-1], fin=True)]
-        self._in_flight.append(_InFlight(self._nxt - 1, self._nxt, self._now))
-        fin = SimulatedSegment(self._now, self._nxt - 1, 0, Reason.SHUTDOWN, push=False, fin=True)
-        return [fin]
+        seq = self.next_seq - 1
+        self._in_flight.append(_InFlight(seq, self.next_seq, self._now))
+        return [SimulatedSegment(self._now, seq, 0, Reason.SHUTDOWN, push=False, fin=True)]
 
     def _next_piece(self, cause: Reason) -> tuple[Reason | None, int]:
         """Return the reason that holds the queue's head, or None and how many bytes may leave."""
@@ -278,9 +272,9 @@ class NagleSender:
         head = Head(
             queued_bytes=queued,
             mss_bytes=mss,
-            room_bytes=self._una + self._window - self._nxt,
+            room_bytes=self._una + self._window - self.next_seq,
             cwnd_full=len(self._in_flight) >= self._cwnd,
-            small_is_out=is_small_out(self._una, self._small_end, self._nxt),
+            small_is_out=is_small_out(self._una, self._small_end, self.next_seq),
             corked=not at_once and (self._cork or more),
             nodelay=at_once or self._nodelay,
             push=self._push_all and not (at_once or more),
@@ -304,7 +298,7 @@ class NagleSender:
         # The last segment of a burst has PSH, so that the receiver does not wait
         # (__tcp_transmit_skb).
         push = (
-            self._nxt < self._push_end <= self._nxt + size
+            self.next_seq < self._push_end <= self.next_seq + size
             or size > self.mss_bytes
             or cause is Reason.CORK_TIMEOUT
         )
@@ -313,11 +307,11 @@ class NagleSender:
             segments.append(self._send_one(piece, cause, push=push and start + piece == size))
         if size % self.mss_bytes and cause is not Reason.CORK_TIMEOUT:
             # A segment that the timer sends does not count as small.
-            self._small_end = self._nxt
+            self._small_end = self.next_seq
         return segments
 
     def _send_one(self, size: int, cause: Reason, *, push: bool) -> SimulatedSegment:
-        seq = self._nxt
+        seq = self.next_seq
         written = cause in (Reason.SENT_AT_ONCE, Reason.MSG_MORE)
         full = written and size == self.mss_bytes
         waited_ms = self._now - self._writes[0][1]
@@ -330,10 +324,10 @@ class NagleSender:
             waited_ms,
             push=push,
         )
-        self._nxt += size
-        while self._writes and self._writes[0][0] <= self._nxt:
+        self.next_seq += size
+        while self._writes and self._writes[0][0] <= self.next_seq:
             self._writes.popleft()
-        self._in_flight.append(_InFlight(seq, self._nxt, self._now))
+        self._in_flight.append(_InFlight(seq, self.next_seq, self._now))
         self._last_sent_ms = self._now
         return segment
 
@@ -354,7 +348,7 @@ class NagleSender:
         if self._probed_at is not None and upto >= self._probed_at:
             self._probed_at = None
         if acked and not any(segment.retransmitted for segment in acked):
-            self.rtt.sample(self._now - acked[0].sent_ms, self._una, self._nxt)
+            self.rtt.sample(self._now - acked[0].sent_ms, self._una, self.next_seq)
         # Slow start grows the window only if the window was used (tcp_is_cwnd_limited).
         if self._usage.allows_growth(self._cwnd):
             self._cwnd += len(acked)
@@ -412,15 +406,15 @@ class NagleSender:
         limit, size = self._next_piece(probe) if self.queued_bytes else (None, 0)
         if limit is Reason.CWND_LIMITED:
             size = min(self.queued_bytes, self.mss_bytes)
-            if size > self._una + self._window - self._nxt:
+            if size > self._una + self._window - self.next_seq:
                 size = 0
         segments = self._send(size, probe) if size else [self._resend(self._in_flight[-1])]
-        self._probed_at = self._nxt
+        self._probed_at = self.next_seq
         return segments
 
     def _resend(self, lost: _InFlight) -> SimulatedSegment:
         lost.retransmitted = True
-        fin = self._fin_sent and lost.end_seq == self._nxt
+        fin = self._fin_sent and lost.end_seq == self.next_seq
         return SimulatedSegment(
             self._now,
             lost.seq,

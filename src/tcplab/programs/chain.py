@@ -69,7 +69,10 @@ def pipe_chain(
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
             _start_chain(started, network.server, receiving, values, subprocess.DEVNULL)
-            _await_listener(network.server, port, started[0], min(timeout_s, 10))
+            listener = started[0]
+            if not await_listener(network.server, port, listener.ended, within_s=10):
+                silent = f"'{listener.shown}' does not listen on port {port}"
+                raise LabError(listener.failure() if listener.ended() else silent)
             start = time.monotonic()
             _start_chain(started, network.client, sending, values, first)
             _await_chain(started, start + timeout_s)
@@ -176,15 +179,6 @@ def _start_chain(
                 stdin.close()
         started.append(_Stage(" ".join(argv), process))
         stdin = process.stdout
-
-
-def _await_listener(host: Host, port: int, listener: _Stage, within_s: float) -> None:
-    """Wait until the program listens on the port. Raise LabError if it ends or takes too long."""
-    if await_listener(host, port, listener.ended, within_s):
-        return
-    if listener.ended():
-        raise LabError(listener.failure())
-    raise LabError(f"'{listener.shown}' does not listen on port {port}")
 
 
 def _await_chain(stages: Sequence[_Stage], end: float) -> None:

@@ -87,7 +87,7 @@ class Running:
         """Wait until the program has announced its port, and return the port."""
         line = self._first_line()
         if not line:
-            raise LabError(self._failure() or f"{self.name} ended without listening")
+            raise LabError(self.failure(None) or f"{self.name} ended without listening")
         try:
             return int(json.loads(line)["listening"])
         except (ValueError, KeyError, TypeError):
@@ -130,18 +130,14 @@ class Running:
         """Return whether the program has ended."""
         return self._process.poll() is not None
 
-    def failure(self, within_s: float = 0.0) -> str:
+    def failure(self, within_s: float | None = 0.0) -> str:
         """Return the message of a program that has failed or fails within this time, or ""."""
         try:
-            self._process.wait(within_s)
+            code = self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             return ""
-        return self._failure()
-
-    def _failure(self) -> str:
         err = self._process.stderr
-        text = "" if err is None or err.closed else err.read()
-        return self._describe(text) if self._process.wait() else ""
+        return self._describe("" if err is None or err.closed else err.read()) if code else ""
 
     def _describe(self, stderr: str) -> str:
         how = ending(self._process.returncode, stderr)

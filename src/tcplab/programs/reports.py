@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self, get_type_hints
 
 #: The kernel's state of a connection, with the fields of ``struct tcp_info`` (linux/tcp.h). The
@@ -19,14 +19,11 @@ class Report:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Return the dataclass for a report. Fields that the report lacks keep their defaults."""
-        kinds = get_type_hints(cls)
         values: dict[str, Any] = {}
-        for field in fields(cls):  # type: ignore[arg-type]
-            kind = kinds[field.name]
-            if field.name in data:
-                value = data[field.name]
+        for name, kind in get_type_hints(cls).items():
+            if name in data:
                 nested = isinstance(kind, type) and issubclass(kind, Report)
-                values[field.name] = kind.from_json(value) if nested else value
+                values[name] = kind.from_json(data[name]) if nested else data[name]
         return cls(**values)
 
 

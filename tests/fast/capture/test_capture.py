@@ -117,7 +117,7 @@ def test_a_cut_file_is_reported_when_it_is_opened(tmp_path: Path) -> None:
     with pytest.warns(CaptureTruncatedWarning, match="in the middle of a block, after 2 packets"):
         capture = open_capture(path)
     assert len(capture) == 2
-    assert capture.truncated is not None
+    assert capture.table.truncated is not None
 
 
 def test_a_whole_file_without_losses_is_quiet(talk: Capture) -> None:
@@ -126,4 +126,4 @@ def test_a_whole_file_without_losses_is_quiet(talk: Capture) -> None:
         assert len(open_capture(talk.path).segments) == 8
     assert talk.drops is None
     assert "drops: not known" in repr(talk)
-    assert talk.truncated is None
+    assert talk.table.truncated is None
