@@ -17,5 +17,3 @@ from tcplab.capture.sniffing import sniff as sniff
 from tcplab.capture.wire import QUEUE_EVENTS as QUEUE_EVENTS
 from tcplab.capture.wire import queue_events as queue_events
 from tcplab.capture.wire import record_wire as record_wire
-from tcplab.segments.pcap import CaptureLossWarning as CaptureLossWarning
-from tcplab.segments.pcap import CaptureTruncatedWarning as CaptureTruncatedWarning

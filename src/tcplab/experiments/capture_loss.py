@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from tcplab.capture import CaptureLossWarning
 from tcplab.experiments import Between, Result, Variant, column, computed, experiment
 from tcplab.experiments.progress import case_by_case
 from tcplab.lab import Lab
 from tcplab.programs import udp_bulk
+from tcplab.segments.pcap import CaptureLossWarning
 
 _PACKETS_PER_S: Final = (500, 2000, 20_000, None)
 _DATAGRAM_BYTES: Final = 58  # payload of a 100-byte frame

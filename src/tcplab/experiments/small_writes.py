@@ -24,9 +24,8 @@ from tcplab.experiments.exchange import (
     times_of_messages_ms,
 )
 from tcplab.lab import Network
-from tcplab.programs import QuickAck
 from tcplab.programs import small_writes as run_program
-from tcplab.programs.messages import SmallWritesMode, SmallWritesResult
+from tcplab.programs.messages import QuickAck, SmallWritesMode, SmallWritesResult
 
 VARIANTS: Final[tuple[SmallWritesMode, ...]] = ("default", "no_delay", "cork", "writev")
 

@@ -11,7 +11,6 @@ refused, and what would allow it.
 """
 
 from tcplab.lab.binaries import program_path as program_path
-from tcplab.lab.host import Command as Command
 from tcplab.lab.host import Host as Host
 from tcplab.lab.host import Network as Network
 from tcplab.lab.host import Pair as Pair

@@ -35,10 +35,8 @@ from tcplab.programs.file import page_cache as page_cache
 from tcplab.programs.file import send_file as send_file
 from tcplab.programs.logs import Event as Event
 from tcplab.programs.logs import read_log as read_log
-from tcplab.programs.messages import QuickAck as QuickAck
 from tcplab.programs.messages import small_writes as small_writes
 from tcplab.programs.pair import RunOptions as RunOptions
 from tcplab.programs.pair import run_pair as run_pair
 from tcplab.programs.patterns import writepattern_peer as writepattern_peer
 from tcplab.programs.reports import SocketOptions as SocketOptions
-from tcplab.programs.reports import TcpInfo as TcpInfo

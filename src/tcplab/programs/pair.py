@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tcplab.errors import LabError
-from tcplab.lab import Command, Host, Network, Pair
-from tcplab.lab.host import ending
+from tcplab.lab import Host, Network, Pair
+from tcplab.lab.host import Command, ending
 
 AnyNetwork = Network | Pair
 

@@ -6,7 +6,7 @@ dtype, are the following. Times are ns since 1970-01-01 UTC.
 
 =====================  ===========================================================================
 packet                 index in the capture, as in ``capture.packets()[row["packet"]]`` for scapy
-interface              index of the interface in the capture (``capture.interfaces``)
+interface              index of the interface in the capture (``capture.table.interfaces``)
 outbound               1 if it left through that interface, 0 if it came in, -1 if unknown
 time_ns                time at which it passed the interface
 connection             number of the connection, in order of appearance

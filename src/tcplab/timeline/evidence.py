@@ -11,7 +11,8 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 
 from tcplab.models.buffers import MAX_WINDOW_SCALE
-from tcplab.programs import Event, SocketOptions, TcpInfo
+from tcplab.programs import Event, SocketOptions
+from tcplab.programs.reports import TcpInfo
 from tcplab.segments import FIN, SYN, TCP, SegmentArray
 from tcplab.timeline.clocks import on_one_clock, straightened
 from tcplab.timeline.copies import without_copies

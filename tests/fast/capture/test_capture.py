@@ -9,8 +9,9 @@ import pytest
 from tests.support import forge
 from tests.support.forge import Frame
 
-from tcplab.capture import Capture, CaptureLossWarning, CaptureTruncatedWarning, open_capture
+from tcplab.capture import Capture, open_capture
 from tcplab.errors import CaptureError
+from tcplab.segments.pcap import CaptureLossWarning, CaptureTruncatedWarning
 
 
 @pytest.fixture

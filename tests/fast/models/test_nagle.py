@@ -27,20 +27,6 @@ def sizes(segments: list[SimulatedSegment]) -> list[int]:
 # ---- step by step ----
 
 
-def test_second_small_write_waits_for_the_ack_of_the_first() -> None:
-    sender = NagleSender()
-    (first,) = sender.write(2, 0.0)
-    assert (first.payload_bytes, first.reason, first.waited_for) == (2, "sent-at-once", None)
-    assert sender.write(2, 0.1) == []
-    assert sender.write(26, 0.2) == []
-    assert (sender.queued_bytes, sender.held_because) == (28, Reason.HELD_BY_NAGLE)
-    (rest,) = sender.ack(2, 40.1)
-    assert (rest.seq, rest.payload_bytes, rest.reason) == (2, 28, Reason.RELEASED_BY_ACK)
-    assert rest.waited_for == Reason.HELD_BY_NAGLE
-    assert rest.waited_ms == pytest.approx(40.0)
-    assert sender.held_because is None
-
-
 def test_a_full_segment_never_waits_for_nagle() -> None:
     sender = NagleSender()
     sender.write(10, 0)
@@ -66,16 +52,6 @@ def test_the_initial_window_is_ten_and_doubles() -> None:
     assert [len(flight) for flight in flights] == [10, 20, 40, 30]
 
 
-def test_cork_is_stronger_than_nodelay_but_setting_nodelay_flushes() -> None:
-    sender = corked(nodelay=True)
-    assert sender.write(100, 0) == []
-    assert sender.held_because == Reason.CORKED
-    (flushed,) = sender.set_nodelay(True, 1)
-    assert flushed.reason == Reason.NODELAY_SET
-    assert sender.write(100, 2) == []  # later data obeys the cork again
-    assert sizes(sender.set_cork(False, 3)) == [100]  # TCP_NODELAY makes uncorking send
-
-
 def test_data_uncorked_with_nodelay_stays_uncorked() -> None:
     sender = corked(nodelay=True)
     assert sizes(sender.write(10 * MSS + 100, 0)) == [MSS] * 10
@@ -83,16 +59,6 @@ def test_data_uncorked_with_nodelay_stays_uncorked() -> None:
     assert sender.held_because == Reason.CWND_LIMITED
     sender.set_cork(True, 2)  # too late for the data in the queue
     assert sizes(sender.ack(10 * MSS, 10)) == [100]
-
-
-def test_msg_more_lasts_until_the_next_event() -> None:
-    sender = NagleSender()
-    sender.write(1, 0)
-    assert sender.write(100, 0, more=True) == []
-    assert sender.held_because == Reason.MSG_MORE
-    (released,) = sender.ack(1, 10)
-    assert (released.reason, released.waited_for) == (Reason.RELEASED_BY_ACK, Reason.MSG_MORE)
-    assert not released.push  # the message has not been declared complete
 
 
 @pytest.mark.parametrize(("rtt_ms", "rto_ms"), [(1, 201), (300, 900)])

@@ -28,9 +28,10 @@ from tests.support.ordinary_user import Run
 from tests.support.segments.captures import SINK
 
 from tcplab import Host, Lab, LabError
-from tcplab.capture import CaptureLossWarning, open_capture, record
+from tcplab.capture import open_capture, record
 from tcplab.errors import CaptureError
 from tcplab.lab import program_path
+from tcplab.segments.pcap import CaptureLossWarning
 
 pytestmark = pytest.mark.needs_lab
 

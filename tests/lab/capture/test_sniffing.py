@@ -11,11 +11,12 @@ from scapy.layers.inet import IP, TCP
 from tests.support.needs import NET_RAW
 
 from tcplab import Host, Lab
-from tcplab.capture import CaptureLossWarning, record
+from tcplab.capture import record
 from tcplab.errors import CaptureError, LabError
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Loopback, has_net_raw
 from tcplab.programs import small_writes
+from tcplab.segments.pcap import CaptureLossWarning
 
 pytestmark = pytest.mark.needs_lab
 

@@ -103,15 +103,6 @@ def test_paced_datagrams_all_arrive(programs: Programs) -> None:
     assert sent["usage"]["wall_s"] >= 149 * 1440 * 8 / 10e6 * 0.99
 
 
-def test_datagrams_dropped_by_a_full_buffer_are_counted(programs: Programs) -> None:
-    sent, received = programs.pair([*UDP_SINK, "-b", 2048], [*UDP_SOURCE, "-c", 20_000, "-s", 300])
-    assert received["sent"] == 20_000
-    assert received["arrived"] + received["lost"] == 20_000
-    assert sent["arrived"] <= received["arrived"]
-    # On loopback only a full buffer loses datagrams, and sometimes end markers.
-    assert received["lost"] <= received["drops"] <= received["lost"] + sent["end_markers"]
-
-
 def test_offload_makes_fewer_system_calls_of_the_same_datagrams(programs: Programs) -> None:
     options = ["-c", 150, "-s", 1000, "--pace", 400]
     sent, received = programs.pair(

@@ -22,7 +22,8 @@ from tests.support.wire.recording import (
 )
 
 from tcplab import Lab
-from tcplab.capture import Capture, CaptureLossWarning
+from tcplab.capture import Capture
+from tcplab.segments.pcap import CaptureLossWarning
 
 
 def test_every_frame_is_recorded_twice_or_with_its_drop_reason(

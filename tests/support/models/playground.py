@@ -14,7 +14,8 @@ from tcplab.lab import Lab
 from tcplab.models import Call, Peer
 from tcplab.models.conversation import Kind
 from tcplab.models.kernel import Clock
-from tcplab.programs import QuickAck, writepattern_peer
+from tcplab.programs import writepattern_peer
+from tcplab.programs.messages import QuickAck
 from tcplab.programs.patterns import PatternResult, write_patterns
 from tcplab.segments import PSH, SegmentArray
 

@@ -17,7 +17,8 @@ from tcplab.experiments.parameters import RateMbit, RttMs
 from tcplab.experiments.progress import case_by_case
 from tcplab.experiments.sockets import MSS_BYTES
 from tcplab.lab import Lab
-from tcplab.programs import QuickAck, tcp_bulk, tcp_source, writepattern_peer
+from tcplab.programs import tcp_bulk, tcp_source, writepattern_peer
+from tcplab.programs.messages import QuickAck
 
 _REQUESTS: Final = (1, 4096, 8192, 13_422)
 WritesBytes: TypeAlias = Annotated[Sequence[int], Between(1, 1 << 20, "bytes"), "write sizes"]
