@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,17 @@ def test_file_under_another_name_is_found(name: str, submission: Path) -> None:
     names, repairs, _flags = staged(submission)
     assert names == {"tiny.ipynb", "total.c"}
     assert repairs == [f"wrong-file-name: '{name}'"]
+
+
+def test_changed_copy_beside_an_untouched_notebook_is_taken(
+    submission: Path, tmp_path: Path
+) -> None:
+    """JupyterLab's *Duplicate* names a copy so."""
+    shutil.copytree(submission, tmp_path / "released")
+    (submission / "tiny-Copy1.ipynb").write_text("mine")
+    done = stage(submission, tmp_path / "copy", Expected("tiny.ipynb", [], tmp_path / "released"))
+    assert (tmp_path / "copy" / "tiny.ipynb").read_text() == "mine"
+    assert done.repairs == ["wrong-file-name: 'tiny-Copy1.ipynb'"]
 
 
 @pytest.mark.parametrize("name", ["subtotal.c", "total.h", "totality.c", "c"])
