@@ -139,9 +139,9 @@ def test_fields_for_guesses_and_quiz_work(browser: Any, course: Jupyter, opener:
         assert fields.first.evaluate(IS_IN_VIEW)  # although the page was at the end of the notebook
         page.keyboard.type("soon\n")
         page.get_by_text("“soon” must be a number").wait_for()
-        while skip.count():
-            skip.first.click()
-            page.wait_for_timeout(300)
+        for each_skip in skip.all():
+            each_skip.click()
+        page.get_by_text("Go on with the next cell.").wait_for()
         choose(page, "Run", "Run All Cells")
         page.get_by_label("Your guess (ms per message)").first.wait_for()
         keep(page, f"fields-{opener}")
