@@ -34,7 +34,7 @@ PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{0}
 FIRST_RESULT: Final = """() => new Promise((resolve) => {
     const box = document.querySelector(".run-it-here");
     const observer = new MutationObserver(() => {
-        if (box.querySelector("dl")) resolve((performance.now() - start) / 1000);
+        if (box.querySelector(".facts")) resolve((performance.now() - start) / 1000);
     });
     observer.observe(box, { childList: true, subtree: true });
     const start = performance.now();
@@ -73,8 +73,11 @@ def served() -> Iterator[str]:
 
 @contextmanager
 def opened(browser: Browser, site: str, **settings: Any) -> Iterator[Page]:
-    """Open an empty page that can reach only the site."""
-    with browser.new_context(**settings) as context:
+    """Open an empty page that can reach only the site.
+
+    No service worker keeps the files, unless the settings allow it.
+    """
+    with browser.new_context(**{"service_workers": "block", **settings}) as context:
         context.route(lambda address: not address.startswith(site), lambda route: route.abort())
         yield context.new_page()
 

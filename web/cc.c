@@ -30,6 +30,8 @@ int main(int argc, char **argv) {
     tcc_set_options(compiler, "-nostdinc -nostdlib -Wall");
     tcc_define_symbol(compiler, "_GNU_SOURCE", "");
     tcc_add_sysinclude_path(compiler, "/usr/lib/tcc/include");
+    tcc_add_sysinclude_path(compiler, "/usr/include/i386-linux-musl");
+    tcc_add_sysinclude_path(compiler, "/usr/include/i386-linux-gnu");
     tcc_add_sysinclude_path(compiler, "/usr/include");
     tcc_set_output_type(compiler, TCC_OUTPUT_EXE);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -1,5 +1,5 @@
 // The box with a lesson's C program, which the reader changes, and what it did next to the original and a right solution.
-import { count, element, sizes } from "./elements.mjs";
+import { element, facts_table } from "./elements.mjs";
 import * as link_state from "./link-state.mjs";
 import { run_program } from "./programs.mjs";
 import { download, notice, running } from "./running.mjs";
@@ -10,17 +10,10 @@ const COUNTS_ONLY = ["pipes", "sendfile", "tcp-vs-udp"];
 const LIMIT_MS = 180_000; // a transfer of megabytes takes this slow processor half a minute
 const UNTIMED =
   "This lesson is about what copies and system calls cost. They cost something else in this emulated processor, so the page shows counts and no rates.";
+const ORIGIN =
+  "The facts come from the guest's own capture and from its kernel's record of calls. The page does not judge them. The exercise's check in the lab does. The solution's facts were recorded when the guest was built. ";
 
 const json = async (file) => (await fetch(new URL(file, import.meta.url))).json();
-const shown = (value) => (Array.isArray(value) ? sizes(value) || "none" : typeof value === "number" ? count(value) : `${value}`);
-
-function facts_table(columns) {
-  const head = element("tr", {}, element("td"), ...columns.map(({ label }) => element("th", { scope: "col" }, label)));
-  const rows = columns[0].facts.map(([name], index) =>
-    element("tr", {}, element("th", { scope: "row" }, name), ...columns.map(({ facts }) => element("td", {}, shown(facts[index][1])))),
-  );
-  return element("div", { class: "wide" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
-}
 
 function commands(lesson, slug) {
   const program = `./${slug} ADDRESS PORT ${lesson.arguments}`;
@@ -40,13 +33,7 @@ function results(slug, lesson, run, recorded, before, width) {
     COUNTS_ONLY.includes(slug)
       ? element("p", { class: "note" }, UNTIMED)
       : strips(drawn.map(({ label, marks }) => ({ label, ...marks })), width),
-    element(
-      "p",
-      { class: "note" },
-      "The facts come from the guest's own capture and from its kernel's record of calls. The page does not judge them. ",
-      `The exercise's check in the lab does. The solution's facts were recorded when the guest was built. `,
-      download(run.capture, slug),
-    ),
+    element("p", { class: "note" }, ORIGIN, download(run.capture, slug)),
   ];
 }
 

@@ -58,9 +58,9 @@ function sack_before_repair({ rows }) {
 }
 
 // The share of the bytes that the server acknowledged while both programs were sending, in %.
-function share(run, rival) {
-  const both = [run, rival];
-  if (both.some(({ fresh }) => !fresh.length)) return "one of them sent nothing";
+function share(run) {
+  const both = [run, run.rival];
+  if (both.some((one) => !one?.fresh.length)) return "one of them sent nothing";
   const from = both.map(({ fresh }) => fresh[0].ns).reduce((a, b) => (a > b ? a : b));
   const to = both.map(({ fresh }) => fresh.at(-1).ns).reduce((a, b) => (a < b ? a : b));
   const acked = (rows, ns) => most([1, ...rows.filter((row) => !row.client && row.ns <= ns).map(({ ack }) => ack)]);
@@ -98,7 +98,7 @@ const FACTS = {
   "slow-start": [CONNECTIONS],
   loss: [["A SACK reported the gap before the repair", sack_before_repair], SIZES],
   queues: [["Median of the bytes in flight", (run) => median(in_flight(run))], ["Segments that left with nothing else in flight", (run) => in_flight(run).filter((bytes) => bytes <= 1448).length]],
-  sharing: [["Share of the bytes acknowledged while both sent (%)", (run, rival) => (rival ? share(run, rival) : "")]],
+  sharing: [CONNECTIONS, ["Share of the bytes acknowledged while both sent (%)", share]],
   pipes: [["Bytes that read() copied into the program", copied]],
   sendfile: [["Calls that read, write or send", moved]],
   segments: [["Longest packet (bytes)", ({ fresh }) => most(fresh.map(({ wire_bytes }) => wire_bytes - 14))], SIZES],
@@ -107,6 +107,6 @@ const FACTS = {
 };
 
 // Return a run's facts as [label, value].
-export function facts(slug, run, rival) {
-  return [BYTES, CALLS, ...FACTS[slug]].map(([label, value]) => [label, value(run, rival) ?? "–"]);
+export function facts(slug, run) {
+  return [BYTES, CALLS, ...FACTS[slug]].map(([label, value]) => [label, value(run) ?? "–"]);
 }

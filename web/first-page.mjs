@@ -40,12 +40,7 @@ export function question(place) {
       output.replaceChildren(...answer(Number(guess.value), run, once, box, Math.min(640, output.clientWidth)));
     });
   });
-  place.replaceChildren(
-    element("h2", {}, "How long do 30 bytes take?"),
-    element("p", {}, "A client sends 30 bytes with 15 calls of send(), two bytes each, to a server with a round-trip time of 0.2 ms. The server answers when it has all of them. How many milliseconds pass until the answer arrives?"),
-    form,
-    notice(),
-    ...state.parts,
-    output,
-  );
+  // The page has the question, and the answer for readers without JavaScript.
+  place.querySelector(".answer")?.remove();
+  place.append(form, notice(), ...state.parts, output);
 }

@@ -1,6 +1,5 @@
 // Keep a box's state in the page's address: #SLUG?NAME=VALUE&…
-
-const through = async (bytes, stream) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+import { decoded, encoded, from_base64, through, to_base64 } from "./bytes-and-text.mjs";
 
 export function read(slug) {
   const [name, query] = location.hash.slice(1).split("?");
@@ -13,14 +12,13 @@ export function write(slug, values) {
 
 // Return a text compressed for an address, and the text of such a word, or null if it is damaged.
 export async function packed(text) {
-  const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
-  return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  const word = to_base64(await through(encoded(text), new CompressionStream("deflate-raw")));
+  return word.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 export async function unpacked(word) {
   try {
-    const bytes = Uint8Array.from(atob(word.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
-    return new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw")));
+    return decoded(await through(from_base64(word.replaceAll("-", "+").replaceAll("_", "/")), new DecompressionStream("deflate-raw")));
   } catch {
     return null;
   }

@@ -1,6 +1,7 @@
 // The machine in the page, whose serial port talks with web/init. It restores a saved state of Linux in the emulator v86, since booting would take half a minute.
 
 import { BYTES } from "./bytes.mjs"; // of each file, written by web/build
+import { encoded, to_base64 } from "./bytes-and-text.mjs";
 import { hardware } from "./hardware.mjs";
 
 const FILES = { wasm: "v86.wasm", state: "state.bin.zst" };
@@ -13,15 +14,13 @@ async function load(base, progress) {
   const fetched = Object.entries(FILES).map(async ([name, file]) => {
     const answer = await fetch(new URL(file, base));
     if (!answer.ok) throw new Error(`${file}: ${answer.status} ${answer.statusText}`);
-    const parts = [];
-    for (const reader = answer.body.getReader(); ; ) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      parts.push(value);
-      arrived += value.length;
-      progress(arrived, all);
-    }
-    return [name, await new Blob(parts).arrayBuffer()];
+    const counted = new TransformStream({
+      transform(part, next) {
+        progress((arrived += part.length), all);
+        next.enqueue(part);
+      },
+    });
+    return [name, await new Response(answer.body.pipeThrough(counted)).arrayBuffer()];
   });
   return Object.fromEntries(await Promise.all(fetched));
 }
@@ -70,9 +69,9 @@ async function import_v86(base, clock) {
   }
 }
 
-// The serial port's buffer is small, so the guest answers each line of a request before the next is sent.
-const LINE = 1000;
-const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+// The serial port's buffer is small, so the guest answers each line of a request with "+" before the next is sent.
+const lines_of = (script) => [...to_base64(encoded(script)).match(/.{1,1000}/g), ""];
+
 
 export async function start(base, progress, fetched = load) {
   const clock = guest_clock();
@@ -85,45 +84,33 @@ export async function start(base, progress, fetched = load) {
     autostart: false,
   });
   let text = "";
-  let waiting = null; // the request whose answer is expected
-  let number = 0;
-  let incomplete = false; // the guest has a part of a request
-  const send_line = () => {
-    const line = waiting.lines.shift();
-    incomplete = line !== undefined;
-    emulator.serial0_send(`${line ?? ""}\n`);
-  };
+  let heard = () => {}; // called with each end of a line
   emulator.add_listener("serial0-output-byte", (byte) => {
     text += String.fromCharCode(byte);
-    if (byte !== 10) return;
-    if (/(^|\n)\+\r?\n$/.test(text.slice(-4))) {
-      text = "";
-      send_line();
-    }
-    if (!/(^|\n)END\r?\n$/.test(text.slice(-6))) return;
-    const answer = text.replaceAll("\r", "").split(`BEGIN ${waiting.number}\n`)[1];
-    text = "";
-    if (answer === undefined) return; // the guest also answers an earlier request that reached its limit
-    waiting.resolve(answer.slice(0, -"END\n".length));
-    emulator.stop(); // an idle guest would use a processor, since its clock does not wait
+    if (byte === 10) heard();
   });
   await new Promise((resolve) => emulator.add_listener("emulator-loaded", resolve));
   clock.begin(emulator);
   return {
-    // Let the guest run a script, and return what the script prints.
+    // Let the guest run a script, and return what the script prints. After an error the machine cannot be used any more.
     async run(script, limit_ms = 60_000) {
       emulator.run();
-      return new Promise((resolve, reject) => {
-        const encoded = base64(`# ${++number}\n${script}\n`);
-        waiting = { number, resolve, lines: encoded.match(new RegExp(`.{1,${LINE}}`, "g")) };
-        const mine = waiting;
-        if (incomplete) waiting.lines[0] = `\n${waiting.lines[0]}`; // end the request before, which was given up
-        else send_line();
-        setTimeout(() => {
-          if (waiting === mine) emulator.stop();
-          reject(new Error(`no answer from the guest within ${limit_ms / 1000} s`));
-        }, limit_ms);
+      const answer = await new Promise((resolve) => {
+        const lines = lines_of(script);
+        const send_line = () => {
+          text = "";
+          emulator.serial0_send(`${lines.shift()}\n`);
+        };
+        heard = () => {
+          if (text === "+\n" && lines.length) send_line();
+          else if (/(^|\n)END\n$/.test(text.slice(-5))) resolve(text.slice(0, -"END\n".length));
+        };
+        setTimeout(resolve, limit_ms);
+        send_line();
       });
+      emulator.stop(); // an idle guest would use a processor, since its clock does not wait
+      if (answer === undefined) throw new Error(`no answer from the guest within ${limit_ms / 1000} s`);
+      return answer;
     },
   };
 }

@@ -1,10 +1,10 @@
 // The box "Run it here" has a form, and shows the segments of a message that a Linux in this page sends.
 import { editor } from "./editor.mjs";
-import { count, element, sizes, time } from "./elements.mjs";
+import { count, element, facts_table, sizes, table, time } from "./elements.mjs";
 import { question } from "./first-page.mjs";
-import { script, sections } from "./guest.mjs";
 import * as link_state from "./link-state.mjs";
 import { analyse, share } from "./messages.mjs";
+import { run_in } from "./programs.mjs";
 import { computer, download, notice, running } from "./running.mjs";
 import { strips } from "./strips.mjs";
 import { PROCESSOR_MS, timeline } from "./timeline.mjs";
@@ -12,15 +12,8 @@ import { PROCESSOR_MS, timeline } from "./timeline.mjs";
 const MESSAGES = 8;
 // The guest must answer within a minute, even on a phone.
 const MAX_BYTES = 100_000;
-const RTTS = [
-  [0.2, "0.2 ms"],
-  [50, "50 ms"],
-  [100, "100 ms"],
-];
-const ACKS = [
-  ["on", "delayed, as usual"],
-  ["always", "at once"],
-];
+const RTTS_MS = [0.2, 50, 100];
+const ACKS = [["on", "delayed, as usual"], ["always", "at once"]];
 const MODES = {
   default: "default (Nagle’s algorithm)",
   no_delay: "TCP_NODELAY",
@@ -48,49 +41,36 @@ function form(page) {
     field("Mode", select("mode", page.modes.map((mode) => [mode, MODES[mode]]))),
     field("Writes per message", number("writes", page.writes, 100)),
     field("Bytes per write", number("bytes", page.bytes, 20000)),
-    field("Round trip", select("rtt", RTTS)),
+    field("Round trip", select("rtt", RTTS_MS.map((rtt) => [rtt, `${rtt} ms`]))),
+    field("The server’s ACKs", select("acks", ACKS)),
   ];
-  fields.push(field("The server’s ACKs", select("acks", ACKS)));
   if (page.mtu) fields.push(field("MTU", select("mtu", page.mtu.map((mtu) => [mtu, `${mtu} bytes`]))));
   return element("form", {}, ...fields, element("button", { type: "submit" }, "Run"));
 }
 
 function summary(run) {
   const held = run.held_ms[run.shown];
-  const rows = [
-    ["Segments per message", share(run.sizes.length, run.lists.map((list) => list.length)), "segments"],
-    ["Bytes in each segment", share(run.sizes, run.lists, sizes), "sizes"],
-    ["Longest wait for an ACK", held ? time(held) : "none, because no segment waited for an ACK", "wait"],
+  const again = run.again ? [["Sent again", run.again]] : [];
+  return [
+    ["Segments per message", share(run.sizes.length, run.lists.map((list) => list.length))],
+    ["Bytes in each segment", share(run.sizes, run.lists, sizes)],
+    ["Longest wait for an ACK", held ? time(held) : "none, because no segment waited for an ACK"],
+    ...again,
   ];
-  if (run.again) rows.push(["Sent again", `${run.again}`, "again"]);
-  return element(
-    "dl",
-    {},
-    ...rows.flatMap(([term, value, id]) => [element("dt", {}, term), element("dd", { "data-fact": id }, value)]),
-  );
 }
 
 // Return the packets and writes of one message, from its first write until the next message's first write or the FIN.
 function window_of(run, message) {
   const from = run.writes.find((write) => write.offset >= message * run.message_bytes).ms;
   const next = run.writes.find((write) => write.offset >= (message + 1) * run.message_bytes);
-  const end = next ?? run.packets.find((packet) => packet.flags.includes("FIN"));
+  const end = next ?? run.rows.find((packet) => packet.flags.includes("FIN"));
   const inside = ({ ms }) => ms >= from && ms < end.ms;
-  return { packets: run.packets.filter(inside), writes: run.writes.filter(inside) };
+  return { packets: run.rows.filter(inside), writes: run.writes.filter(inside) };
 }
 
-function table(shown) {
-  const rows = shown.packets.map((packet) => {
-    const cells = [
-      time(packet.pause),
-      packet.client ? "client → server" : "server → client",
-      packet.bytes || "–",
-      packet.flags.join(" "),
-    ];
-    return element("tr", packet.pause < PROCESSOR_MS ? {} : { class: "wait" }, ...cells.map((cell) => element("td", {}, `${cell}`)));
-  });
-  const head = ["Pause before", "Direction", "Bytes", "Flags"].map((title) => element("th", { scope: "col" }, title));
-  return element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
+function packets_table({ packets }) {
+  const rows = packets.map(({ pause, client, bytes, flags }) => [time(pause), client ? "client → server" : "server → client", bytes || "–", flags.join(" ")]);
+  return table(["Pause before", "Direction", "Bytes", "Flags"], rows);
 }
 
 // Name the settings that the numbers below were measured with.
@@ -109,28 +89,24 @@ export function message_marks(run) {
 export function results(run, settings, width) {
   const shown = window_of(run, run.shown);
   const note =
-    `Message ${run.shown + 1} of ${run.messages}${run.held_ms[run.shown] ? ", the one with the median wait," : ""} recorded at the client. ` +
-    `Short marks are the program’s writes, and arrows are segments. Gaps from ${PROCESSOR_MS} ms on are drawn to scale. They are shaded if no ` +
-    "segment is under way. Counts, sizes, order and timers are " +
-    "those of the kernel. Its clock counts instructions, one billion per second, so a busy computer does not change the times. Only pauses " +
-    `under ${PROCESSOR_MS} ms depend on this slow processor, so do not compare them with your computer’s.`;
-  return [element("h4", {}, caption(settings)), summary(run), timeline(shown, Number(settings.rtt), width), element("p", { class: "note" }, note), table(shown)];
+    `Message ${run.shown + 1} of ${run.messages}${run.held_ms[run.shown] ? ", the one with the median wait," : ""} recorded at the client. Short marks are the ` +
+    `program’s writes, and arrows are segments. Gaps from ${PROCESSOR_MS} ms on are drawn to scale. They are shaded if no segment is under way. Counts, sizes, ` +
+    "order and timers are those of the kernel. Its clock counts instructions, one billion per second, so a busy computer does not change the times. " +
+    `Only pauses under ${PROCESSOR_MS} ms depend on this slow processor, so do not compare them with your computer’s.`;
+  return [facts_table([{ label: caption(settings), facts: summary(run) }]), timeline(shown, Number(settings.rtt), width), element("p", { class: "note" }, note), packets_table(shown)];
 }
 
-const link_of = (rtt) => `set both delay_ns=${Math.round(rtt * 500_000)} rate_bps=0 queue_packets=1000;`;
-
 // Run one measurement on a machine. The tests call this, too.
-export async function measure({ mode, writes, bytes, rtt = RTTS[0][0], mtu = 1500, acks = "on", messages = MESSAGES }, linux = computer()) {
+export async function measure({ mode, writes, bytes, rtt = RTTS_MS[0], mtu = 1500, acks = "on", messages = MESSAGES }, linux = computer()) {
   const size = `--writes ${writes} --write-bytes ${bytes}`;
   const run = {
     program: `tcp_nodelay_client --json --log log ${size}`,
     arguments: `${messages} ${mode}`,
     peer: `tcp_nodelay_server ${size} --quickack ${acks} 0 ${messages}`,
-    wire: link_of(rtt),
+    wire: `set both delay_ns=${Math.round(rtt * 500_000)} rate_bps=0 queue_packets=1000;`,
     mtu,
   };
-  const answer = await (await linux).run(script(run));
-  return analyse(await sections(answer), { writes, bytes });
+  return analyse(await run_in(await linux, run), { writes, bytes });
 }
 
 function box(place) {

@@ -5,6 +5,16 @@ import { start } from "./machine.mjs";
 const BASE = new URL("./", import.meta.url);
 let machine = null; // a promise
 
+// Let the pages that were seen work without a network from now on, if the browser can. See offline.mjs.
+async function keep() {
+  await navigator.serviceWorker.register(new URL("../../offline.mjs", BASE));
+  await navigator.serviceWorker.ready;
+  const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
+  const kept = await caches.open("tcplab");
+  Promise.allSettled([location.href, ...loaded].map((address) => kept.add(address)));
+}
+keep().catch(() => {});
+
 // Return the machine, which is loaded first if necessary.
 export async function computer(progress = () => {}) {
   machine ??= start(BASE, progress);
@@ -31,7 +41,8 @@ export function running(button) {
       await work(linux);
       status.textContent = "";
     } catch (error) {
-      status.textContent = `It did not work: ${error.message}. Reload the page to start again.`;
+      machine = null; // the next run starts another one
+      status.textContent = `It did not work: ${error.message}. Try again.`;
     } finally {
       button.disabled = false;
       bar.hidden = true;
@@ -43,16 +54,11 @@ export function running(button) {
 const link = (file, text) => element("a", { href: new URL(file, BASE) }, text);
 
 // Say what will be loaded, before the reader decides to.
-export const notice = () =>
-  element(
-    "p",
-    { class: "note" },
-    "A real Linux, kernel 6.1 of Debian 12, runs in this page. The first run loads 16 MB and takes about 350 MB of memory (",
-    link("SOURCES.txt", "sources"),
-    ", ",
-    link("LICENSE-v86.txt", "licence of v86"),
-    ").",
-  );
+export function notice() {
+  const more = [link("SOURCES.txt", "sources"), ", ", link("LICENSE-v86.txt", "licence of v86")];
+  const costs = "The first run loads 16 MB and takes up to 520 MB of memory";
+  return element("p", { class: "note" }, `A real Linux, kernel 6.1 of Debian 12, runs in this page. ${costs} (`, ...more, ").");
+}
 
 // Return a link that saves a capture as a file.
 export function download(capture, name) {

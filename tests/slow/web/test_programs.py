@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from bench.web import BUILT, opened
 from tests.slow.web.test_run_it_here import site
+from tests.support.commands import completed
+from tests.support.nonempty import each
 from tests.support.paths import ROOT
+from tests.support.short_c import CHANGES, few, write
 from tools.lesson_programs import exported
 
 from tcplab import segments
@@ -59,10 +63,11 @@ FOUND: dict[str, Callable[[short_c.Ran], Any]] = {
     "Longest trip (bytes)": lambda ran: max(ran.sizes),
     "Longest packet (bytes)": longest_packet,
 }
-#: The facts of the unchanged programs that no timing changes, so the lab finds the same ones.
+#: The facts of the unchanged programs that no timing changes, so the lab finds the same ones. A
+#: signal interrupts the unchanged sendfile, and sharing sends for a time.
 SAME_IN_THE_LAB = {
     "Bytes sent": set(SLUGS) - {"sharing", "sendfile"},
-    "Connections": {"the-lab", "slow-start"},
+    "Connections": {"the-lab", "slow-start", "sharing"},
     "Segments": {"the-lab", "cork"},
     "Window scale in the SYN-ACK": {"buffers"},
     "Bytes acknowledged": {"buffers", "path-mtu"},
@@ -70,6 +75,14 @@ SAME_IN_THE_LAB = {
     "Trips through the kernel": {"tcp-vs-udp"},
     "Longest trip (bytes)": {"tcp-vs-udp"},
 }
+#: The programs to compare with the lab, and the labels of a solution's facts that are the same.
+COMPARED = [(slug, "original") for slug in SLUGS if slug != "sendfile"]
+SAME_SOLUTIONS = {"sendfile": ["Bytes sent"], "sharing": ["Connections"]}
+COMPARED += [(slug, "solution") for slug in SAME_SOLUTIONS]
+
+
+def read(capture: Path) -> short_c.Ran:
+    return short_c.Ran((), "", segments.from_file(capture), b"")
 
 
 def shown(slug: str, kind: str) -> dict[str, Any]:
@@ -83,7 +96,7 @@ def shown(slug: str, kind: str) -> dict[str, Any]:
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_facts_equal_those_that_python_finds_in_the_capture(slug: str, kind: str) -> None:
     capture = ROOT / f"build/web-captures/{slug}-{kind}.pcapng"
-    ran = short_c.Ran((), "", segments.from_file(capture), b"")
+    ran = read(capture)
     facts = {label: value for label, value in shown(slug, kind).items() if label in FOUND}
     assert facts == {label: FOUND[label](ran) for label in facts}
     assert facts["Bytes sent"] > 0
@@ -91,8 +104,10 @@ def test_the_facts_equal_those_that_python_finds_in_the_capture(slug: str, kind:
 
 @pytest.mark.needs_lab
 @pytest.mark.usefixtures("site")
-@pytest.mark.parametrize("slug", sorted(SAME_IN_THE_LAB["Bytes sent"]))
-def test_counts_of_the_original_equal_those_of_the_lab(slug: str) -> None:
+@pytest.mark.parametrize(("slug", "kind"), COMPARED)
+def test_counts_equal_those_of_the_lab(slug: str, kind: str, tmp_path: Path) -> None:
+    right = kind == "solution"
+    change = next(one for one in few() if one.slug == slug and (one.fails == "PASS") is right)
     case, given = short_c.CASES[slug], exported()[slug]
     with Lab(**case.link) as lab:
         lab.link.update("client->server", **case.narrow)
@@ -102,15 +117,41 @@ def test_counts_of_the_original_equal_those_of_the_lab(slug: str) -> None:
             lab,
             slug,
             *given["arguments"].replace("FILE", "").split(),
-            source=short_c.sources.original(slug),
+            source=write(change, tmp_path),
             file_mb=int(given["file"] or 0) / 1e6,
             stdin=case.stdin,
         )
     labels = [label for label, slugs in SAME_IN_THE_LAB.items() if slug in slugs]
-    facts = shown(slug, "original")
+    labels = SAME_SOLUTIONS[slug] if right else labels
+    facts = shown(slug, kind)
     assert {label: facts[label] for label in labels} == {
         label: FOUND[label](ran) for label in labels
     }
+
+
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_facts_of_wrong_programs_equal_those_that_python_finds(
+    slug: str, tmp_path: Path
+) -> None:
+    wrong = [change for change in CHANGES[slug] if change.fails != "PASS" and change.swaps]
+    programs = {}
+    for number, change in enumerate(wrong):
+        (folder := tmp_path / str(number)).mkdir()
+        programs[str(number)] = write(change, folder).read_text()
+    (tmp_path / "programs.json").write_text(json.dumps({slug: programs}))
+    done = completed(
+        ["node", BUILT / "record.mjs", BUILT, tmp_path / "programs.json", tmp_path], timeout=1700
+    )
+    assert done.returncode == 0, done.stderr
+    recorded = json.loads((tmp_path / "facts.json").read_text())[slug]
+    # A program that does not compile, or sends nothing, has no facts.
+    silent = {change.name for number, change in enumerate(wrong) if str(number) not in recorded}
+    assert len(silent) <= 3, silent
+    for number in each(list(recorded)):
+        ran = read(tmp_path / f"{slug}-{number}.pcapng")
+        facts = {label: value for label, value in recorded[number]["facts"] if label in FOUND}
+        assert facts == {label: FOUND[label](ran) for label in facts}, wrong[int(number)]
 
 
 def test_a_right_solution_shows_what_the_original_does_not() -> None:
