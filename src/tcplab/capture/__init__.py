@@ -8,12 +8,20 @@ CaptureError says which file, interface or filter cannot be used, or why a recor
 says that a host is gone, or that recording or raw sockets are not allowed there.
 """
 
-from tcplab.capture.capture import Capture as Capture
-from tcplab.capture.capture import open_capture as open_capture
-from tcplab.capture.recording import record as record
-from tcplab.capture.sending import scapy_socket as scapy_socket
-from tcplab.capture.sniffing import Sniffed as Sniffed
-from tcplab.capture.sniffing import sniff as sniff
-from tcplab.capture.wire import QUEUE_EVENTS as QUEUE_EVENTS
-from tcplab.capture.wire import queue_events as queue_events
-from tcplab.capture.wire import record_wire as record_wire
+from tcplab.capture.capture import Capture, open_capture
+from tcplab.capture.recording import record
+from tcplab.capture.sending import scapy_socket
+from tcplab.capture.sniffing import Sniffed, sniff
+from tcplab.capture.wire import QUEUE_EVENTS, queue_events, record_wire
+
+__all__ = [
+    "QUEUE_EVENTS",
+    "Capture",
+    "Sniffed",
+    "open_capture",
+    "queue_events",
+    "record",
+    "record_wire",
+    "scapy_socket",
+    "sniff",
+]

@@ -10,14 +10,23 @@ A value that is out of range raises ParameterError. LabError says what the machi
 refused, and what would allow it.
 """
 
-from tcplab.lab.binaries import program_path as program_path
-from tcplab.lab.host import Host as Host
-from tcplab.lab.host import Network as Network
-from tcplab.lab.host import Pair as Pair
-from tcplab.lab.lab import PINNED_SYSCTLS as PINNED_SYSCTLS
-from tcplab.lab.lab import Lab as Lab
-from tcplab.lab.lab import congestion_controls as congestion_controls
-from tcplab.lab.link import Link as Link
-from tcplab.lab.loopback import Loopback as Loopback
-from tcplab.lab.loopback import has_net_raw as has_net_raw
-from tcplab.lab.namespaces import why_no_lab as why_no_lab
+from tcplab.lab.binaries import program_path
+from tcplab.lab.host import Host, Network, Pair
+from tcplab.lab.lab import PINNED_SYSCTLS, Lab, congestion_controls
+from tcplab.lab.link import Link
+from tcplab.lab.loopback import Loopback, has_net_raw
+from tcplab.lab.namespaces import why_no_lab
+
+__all__ = [
+    "PINNED_SYSCTLS",
+    "Host",
+    "Lab",
+    "Link",
+    "Loopback",
+    "Network",
+    "Pair",
+    "congestion_controls",
+    "has_net_raw",
+    "program_path",
+    "why_no_lab",
+]

@@ -21,22 +21,41 @@ Every function raises :class:`~tcplab.errors.LabError` if a program fails. The m
 last line that the program wrote to standard error.
 """
 
-from tcplab.programs.bulk import SinkOptions as SinkOptions
-from tcplab.programs.bulk import TcpBulkResult as TcpBulkResult
-from tcplab.programs.bulk import UdpBulkResult as UdpBulkResult
-from tcplab.programs.bulk import tcp_bulk as tcp_bulk
-from tcplab.programs.bulk import tcp_source as tcp_source
-from tcplab.programs.bulk import tcp_transfer as tcp_transfer
-from tcplab.programs.bulk import udp_bulk as udp_bulk
-from tcplab.programs.calls import CallLog as CallLog
-from tcplab.programs.calls import SocketCalls as SocketCalls
-from tcplab.programs.file import HeaderOptions as HeaderOptions
-from tcplab.programs.file import page_cache as page_cache
-from tcplab.programs.file import send_file as send_file
-from tcplab.programs.logs import Event as Event
-from tcplab.programs.logs import read_log as read_log
-from tcplab.programs.messages import small_writes as small_writes
-from tcplab.programs.pair import RunOptions as RunOptions
-from tcplab.programs.pair import run_pair as run_pair
-from tcplab.programs.patterns import writepattern_peer as writepattern_peer
-from tcplab.programs.reports import SocketOptions as SocketOptions
+from tcplab.programs.bulk import (
+    SinkOptions,
+    TcpBulkResult,
+    UdpBulkResult,
+    tcp_bulk,
+    tcp_source,
+    tcp_transfer,
+    udp_bulk,
+)
+from tcplab.programs.calls import CallLog, SocketCalls
+from tcplab.programs.file import HeaderOptions, page_cache, send_file
+from tcplab.programs.logs import Event, read_log
+from tcplab.programs.messages import small_writes
+from tcplab.programs.pair import RunOptions, run_pair
+from tcplab.programs.patterns import writepattern_peer
+from tcplab.programs.reports import SocketOptions
+
+__all__ = [
+    "CallLog",
+    "Event",
+    "HeaderOptions",
+    "RunOptions",
+    "SinkOptions",
+    "SocketCalls",
+    "SocketOptions",
+    "TcpBulkResult",
+    "UdpBulkResult",
+    "page_cache",
+    "read_log",
+    "run_pair",
+    "send_file",
+    "small_writes",
+    "tcp_bulk",
+    "tcp_source",
+    "tcp_transfer",
+    "udp_bulk",
+    "writepattern_peer",
+]
