@@ -47,13 +47,10 @@ def explain_command(
 ) -> Explanation:
     """Run a client and its server on two hosts, and explain where the time goes.
 
-    Args:
-        client: the command. It can resolve the names "server" (IPv4) and "server6" (IPv6), and
-            {server} and {port} in its arguments become the server's address and port
-        server: the command that serves it, if any, which must listen on all addresses or {server}
-        lab: the laboratory to use, by default a new one. Your own has IPv6 only after add_ipv6()
-        rtt_ms, rate_mbit, loss: RTT, rate (10^6 bit/s) and loss (0 to 1) of a new laboratory
-        timeout_s: end the client after this time and explain what was recorded so far
+    The client can resolve the names "server" (IPv4) and "server6" (IPv6), and {server} and {port}
+    in its arguments become the server's address and port. The server must listen on all addresses.
+    Without a laboratory of your own, a new one has the given RTT, rate (10^6 bit/s) and loss (0 to
+    1). A client that still runs after timeout_s is ended.
     """
     lab_context = (
         Lab(rtt_ms=rtt_ms, rate_mbit=rate_mbit, loss=loss) if lab is None else nullcontext(lab)

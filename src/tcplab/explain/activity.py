@@ -47,10 +47,7 @@ class Doing:
 class Activities:
     """The periods in which the threads of a command were in calls that can wait.
 
-    Args:
-        log: the command's calls
-        end_ns: end of the recording
-        captured: times at which data reached the TCP sockets that were captured, by cookie
+    `captured` has the times at which data reached the TCP sockets that were captured, by cookie.
     """
 
     def __init__(
@@ -152,9 +149,7 @@ class Activities:
     ) -> dict[What, float]:
         """Return the ms of these merged intervals for everything that the command did in them.
 
-        Args:
-            intervals: periods, merged
-            chosen: threads that count. Others count only with calls that name a peer
+        Threads that are not among the chosen ones count only with calls that name a peer.
         """
         by_what: dict[What, list[Interval]] = defaultdict(list)
         for doing in self.doings:

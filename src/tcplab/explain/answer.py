@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tcplab.explain.causes import CAUSES
-from tcplab.explain.comments import commented, reasons_of_packets
+from tcplab.explain.comments import with_reasons
 from tcplab.explain.intervals import total_ms
 from tcplab.explain.joining import Conversation, conversations
 from tcplab.explain.ledger import RunLedger
@@ -30,7 +30,7 @@ _SHOWN: Final = 6
 #: All missing evidence is listed if a larger share of the time than this is unexplained.
 _UNKNOWN_SHARE: Final = 0.05
 #: "No fault" is said only if at most this share of the run has no known cause, or this time, which
-#: is the noise of a short run.
+#: is the noise of a short run, or as much as the client waited for a CPU on a busy machine.
 _UNEXPLAINED_SHARE: Final = 0.05
 _UNEXPLAINED_MS: Final = 50.0
 _LEAST_MS: Final = 0.01
@@ -111,7 +111,8 @@ class Explanation:
         if self.ledger is None:
             return None
         unknown_ms, run_ms = self.ledger.unexplained_ms, self.ledger.run_ms
-        if unknown_ms <= max(_UNEXPLAINED_SHARE * run_ms, _UNEXPLAINED_MS):
+        noise_ms = max(_UNEXPLAINED_MS, self.ledger.ms("cpu"))
+        if unknown_ms <= max(_UNEXPLAINED_SHARE * run_ms, noise_ms):
             return None
         return f"{ms(unknown_ms)} of {ms(run_ms)}"
 
@@ -257,23 +258,12 @@ class Explanation:
         }
         return json.dumps(data)
 
-    # ---- for Wireshark ----
-
-    def comments(self) -> dict[int, str]:
-        """Map packet numbers in the client's capture, from 0, to the reason each packet left."""
-        return {
-            packet: f"{side}: {text}"
-            for one in self.conversations
-            for side, timeline in one.timelines.items()
-            for packet, text in reasons_of_packets(timeline, one.rows).items()
-        }
-
     def save_pcapng(self, path: str | Path) -> Path:
         """Save the client's capture with the reason of each segment as a packet comment."""
         if self.recorded.near is None:
             raise ValueError("nothing was captured, so there is no capture to save")
-        data = commented(self.recorded.near.path.read_bytes(), self.comments())
-        Path(path).write_bytes(data)
+        timelines = (line for one in self.conversations for line in one.timelines.values())
+        Path(path).write_bytes(with_reasons(self.recorded.near, timelines))
         return Path(path)
 
 

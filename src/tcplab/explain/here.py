@@ -36,11 +36,7 @@ def record_here(
     client: Sequence[str], interface: str | None = None, timeout_s: float = 60.0
 ) -> CommandExchange:
     """Run a command on this machine, and record its calls and, if permitted, its packets."""
-    with (
-        temporary_folder() as name,
-        _Machine() as machine,
-        contextlib.ExitStack() as stack,
-    ):
+    with temporary_folder() as name, _Machine() as machine, contextlib.ExitStack() as stack:
         notes: list[str] = []
         chosen = interface or _default_interface()
         host = Host(machine, "here", "", chosen)

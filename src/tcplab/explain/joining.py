@@ -104,6 +104,11 @@ class Conversation:
         return int(asked["time_ns"][0]), int(answered["time_ns"][0])
 
     @property
+    def is_fast_open(self) -> bool:
+        """True if data left in the SYN (TCP Fast Open), so the handshake cost no round trip."""
+        return bool(self.syns("client").carries_data.any())
+
+    @property
     def looked_at_ns(self) -> tuple[int, int]:
         """Bounds of the explained time. The end is 1 << 63 if all packets are explained."""
         first_ns, last_ns = int(self.rows["time_ns"][0]), int(self.rows["time_ns"][-1])
@@ -188,11 +193,7 @@ def _logged_until_ns(recorded: CommandExchange) -> int:
 
 
 def _is_spare(conversation: Conversation, others_ns: Sequence[int]) -> bool:
-    """Return whether a client worked on other connections instead of waiting on this one.
-
-    `others_ns` are the times of the last data on the other connections. A client that made a read
-    call was waiting in any case.
-    """
+    """Return whether a client worked on other connections, whose last data came at `others_ns`."""
     socket, given_up_ns = conversation.sockets.get("client"), conversation.given_up_ns
     if socket is None or given_up_ns is None or not others_ns:
         return False
@@ -294,10 +295,9 @@ def _given_up_ns(
 ) -> int | None:
     """Return when a client gave up on its server, or None if it was not waiting for it.
 
-    A client was waiting if it tried to read after its last write, or if it had received an answer
-    earlier. It was also waiting if its last call is a write whose bytes did not all leave. A client
-    that polls reads only what has arrived. If its server never sent a byte, it counts as waiting,
-    unless it had been writing for longer than it would have waited.
+    A client was waiting if it tried to read after its last write, if it had received an answer
+    earlier, or if its last call is a write whose bytes did not all leave. A client that polls reads
+    only what has arrived. With a silent server it counts as waiting, unless it wrote for longer.
     """
     calls = socket.calls
     blocked = calls[-1] if calls and calls[-1].name in HANDS_OVER else None

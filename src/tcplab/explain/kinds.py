@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
+
 from tcplab.explain.activity import Activities
 from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import Interval, merged
@@ -128,10 +130,11 @@ def _lost_times(conversation: Conversation) -> Any:
 
 def _is_idle(conversation: Conversation, fin_ns: int) -> bool:
     """Return whether nothing was sent for two round trips before the server's FIN."""
-    times = conversation.rows.data()["time_ns"]
-    # A request that leaves later crosses the FIN.
-    data = times[times < fin_ns - conversation.rtt_ns]
-    return not len(data) or fin_ns - int(data[-1]) > 2 * max(conversation.rtt_ns, 10_000_000)
+    data = conversation.rows.data()
+    # A request that leaves later crosses the FIN. An answer just before it shows no idle server.
+    later_ns = np.where(data.from_client, conversation.rtt_ns, 0)
+    times = data["time_ns"][data["time_ns"] < fin_ns - later_ns]
+    return not len(times) or fin_ns - int(times[-1]) > 2 * max(conversation.rtt_ns, 10_000_000)
 
 
 # ---- small segments ------------------------------------------------------------------------------

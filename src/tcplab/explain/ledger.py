@@ -72,14 +72,7 @@ def make_ledger(
     divisions: Sequence[Division],
     titles: Mapping[str, str],
 ) -> RunLedger:
-    """Return the ledger of a run.
-
-    Args:
-        recorded: the recording
-        conversations: its connections
-        divisions: how the waiting time of each connection is divided
-        titles: the titles of the causes
-    """
+    """Return the ledger of a run, from the division of each connection's waiting time."""
     span = _span(recorded, conversations)
     by_calls = bool(recorded.client.used)
     entries, rest = _tcp(divisions, [span], titles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 import re
@@ -31,12 +32,13 @@ LISTEN_S: Final = 30.0
 _SETTLE_S: Final = 0.05
 _GRACE_S: Final = 0.3
 _PATIENCE_S: Final = 3.0
+#: A link that was late for a smaller share of the run changes no verdict.
+_LATE_SHARE: Final = 0.05
 #: Prefixes of loopback addresses.
 LOOPBACK: Final = ("127.", "::1")
 #: Pattern of calls with which servers give up root. They fail in a lab, which has only one user.
 _CHANGES_USER: Final = re.compile(r"set(re|res|e)?[ug]id|(set|init)groups")
 _logger = logging.getLogger(__name__)
-_PLACES: Final = re.compile(r"\{(server|port)\}")
 
 
 @dataclass(slots=True)
@@ -59,12 +61,7 @@ class CommandExchange:
 def record_in_lab(
     lab: Lab, client: Sequence[str], server: Sequence[str] | None, *, timeout_s: float = 60.0
 ) -> CommandExchange:
-    """Run a client and, if given, its server on the hosts of a laboratory, and record both.
-
-    In the client's arguments, {server} and {port} become the server's address and the port on which
-    it listens first. Both hosts can also resolve the name "server". A client that is still running
-    after timeout_s is ended.
-    """
+    """Run a client and, if given, its server on the hosts of a laboratory, and record both."""
     with temporary_folder() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         notes: list[str] = []
@@ -77,14 +74,14 @@ def record_in_lab(
             serving = stack.enter_context(_command(lab.server, server, folder / "server"))
             port = str(_await_server(lab.server, serving, folder / "server", server[0]))
             _logger.info("the server listens on port %s", port)
-        argv = [_filled(word, lab.server.address, port) for word in client]
+        places = {"{server}": lab.server.address, "{port}": port}
+        argv = [functools.reduce(lambda w, p: w.replace(*p), places.items(), w) for w in client]
         _logger.info("running %s, for at most %g s", client[0], timeout_s)
         before = tcp_counters(lab.server)
         span = run_client(lab.client, argv, folder / "client", timeout_s, notes)
         time.sleep(lab.rtt_ms / 500 + _SETTLE_S)
         recordings.close()
-        if late := lab.link.lateness().get("wire_late"):
-            notes.append(late)
+        notes += _lateness(lab, (span[1] - span[0]) / 1e6)
         if serving is not None:
             _end(serving)
         logs = read_calls(folder / "client"), server and read_calls(folder / "server")
@@ -97,9 +94,12 @@ def record_in_lab(
     )
 
 
-def _filled(word: str, address: str, port: str) -> str:
-    values = {"server": address, "port": port}
-    return _PLACES.sub(lambda match: values[match[1]], word)
+def _lateness(lab: Lab, run_ms: float) -> list[str]:
+    """Return the link's warning if its late packets took a part of the run, or were missed."""
+    late = lab.link.lateness()
+    late_ms = max(late["wire_late_max_ms"], late["wire_packets"] / 100 * late["wire_late_p99_ms"])
+    matters = late["wire_missed"] or late_ms >= _LATE_SHARE * run_ms
+    return [late["wire_late"]] if matters and "wire_late" in late else []
 
 
 # ---- the two commands ----------------------------------------------------------------------------
@@ -111,10 +111,7 @@ def _command(
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a command under the recorder of calls until the with statement ends."""
     known_command(command)
-    with (
-        log.with_suffix(".out").open("w") as out,
-        log.with_suffix(".err").open("w") as err,
-    ):
+    with log.with_suffix(".out").open("w") as out, log.with_suffix(".err").open("w") as err:
         argv = ["calls", *options, str(log), "--", *command]
         process = host.start(argv, privileged=False, stdout=out, stderr=err)
     try:
@@ -148,8 +145,7 @@ def run_client(
 ) -> tuple[int, int]:
     """Run the client under the recorder until it ends; return its start and end times.
 
-    The calls are written to `log`, the client's output to files next to the log (.out, .err), and
-    problems are added to `notes`.
+    Its output goes to files next to the log (.out, .err), and problems are added to `notes`.
     """
     start_ns = time.time_ns()
     with _command(host, command, log, "--first") as process:

@@ -10,9 +10,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
+import numpy as np
+
+from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import Interval, merged, shared_out, total_ms, within
 from tcplab.explain.joining import Conversation, other
-from tcplab.explain.protocol_window import protocol_window
 from tcplab.explain.stalls import Wait, stalls
 from tcplab.models import Reason
 from tcplab.programs import SocketCalls
@@ -21,30 +23,7 @@ from tcplab.timeline.parts import ENDS_MESSAGE, time_of
 
 #: Causes by priority. A moment to which several causes apply counts for the first of them.
 #: Avoidable causes come before causes that merely occur at the same time.
-ORDER: Final = (
-    "deadlock",
-    "no-end",
-    "defer-accept",
-    "nagle-delayed-ack",
-    "nagle",
-    "forgotten-cork",
-    "mtu-black-hole",
-    "accept-queue",
-    "loss",
-    "small-reads",
-    "pacing-rate",
-    "receive-window",
-    "send-buffer",
-    "link-rate",
-    "slow-start-after-idle",
-    "congestion-window",
-    "unknown",
-    "handshake",
-    "protocol-window",
-    "in-flight",
-    "server",
-    "client",
-)
+ORDER: Final = tuple(CAUSES["order"]["causes"].split())
 _OF_REASON: Final = {
     Reason.RETRANSMISSION: "loss",
     Reason.WINDOW_LIMITED: "receive-window",
@@ -73,20 +52,23 @@ def waits(conversation: Conversation) -> Iterator[Wait]:
     if (handshake := conversation.handshake_ns) is not None:
         repeated = conversation.overflows and len(conversation.syns("client")) > 1
         facts = {"times": conversation.overflows}
-        cause = "accept-queue" if repeated else "handshake"
+        usual = "in-flight" if conversation.is_fast_open else "handshake"
+        cause = "accept-queue" if repeated else usual
         yield Wait(*handshake, cause, "client", facts=facts)
     for side, timeline in conversation.timelines.items():
         yield from _Sender(conversation, side, timeline).waits()
-        yield from protocol_window(side, timeline)
         if not timeline.writes:
             gaps = by_segments(timeline, conversation.rtt_ns - int((timeline.rtt_ms or 0) * 1e6))
             yield from (Wait(*interval, "nagle-delayed-ack", side) for interval in gaps)
             for interval in closed_windows(timeline):
                 yield Wait(*interval, "receive-window", side)
+        in_flight: dict[str, list[Interval]] = {"handshake": [], "in-flight": []}
         for sent in timeline.segments:
             setting_up = conversation.is_tls and sent.message == 1
             cause = "handshake" if setting_up else "in-flight"
-            yield Wait(sent.time_ns, timeline.arrival_ns(sent), cause, side, sent)
+            in_flight[cause].append((sent.time_ns, timeline.arrival_ns(sent)))
+        for cause, intervals in in_flight.items():
+            yield from (Wait(*interval, cause, side) for interval in merged(intervals))
     yield from stalls(conversation)
 
 
@@ -290,10 +272,10 @@ def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
         and segment.reason is not Reason.RETRANSMISSION
     }
     for before, after in pairwise(timeline.segments):
+        if before.number not in small or after.number not in small:
+            continue
         at = bisect.bisect_left(acked, before.end)
         if at == len(acks) or acks[at].payload_bytes:
-            continue
-        if before.number not in small or after.number not in small:
             continue
         later_ns = after.time_ns - acks[at].time_ns
         soon = later_ns >= 0 and abs(later_ns - max(sender_rtt_ns, 0)) <= _SOON_NS
@@ -305,26 +287,29 @@ def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
 def closed_windows(timeline: Timeline) -> list[Interval]:
     """Return when a sender whose program is not recorded lacked room in the peer's window.
 
-    A period starts when the previous segment has left and an ACK leaves too little room for the
-    next one. It ends at the ACK that makes room, if the segment then leaves immediately.
+    The segment must leave as soon as an ACK makes room.
     """
+    segments, acks = timeline.segments, timeline.acks
     soon_ns = int((timeline.rtt_ms or 0) * 1e6) + _SOON_NS
+    mss_bytes = timeline.mss_bytes or 1 << 62
+    needed, left_ns = np.array(
+        [(one.offset + min(one.payload_bytes, mss_bytes), one.time_ns) for one in segments],
+        np.int64,
+    ).T
+    ends = np.array([0, *(ack.ack + ack.window for ack in acks)], np.int64)
+    acks_ns = np.array([-(1 << 62), *(ack.time_ns for ack in acks)], np.int64)
+    last = np.searchsorted(acks_ns, left_ns, "right") - 1
+    opened = (ends[last] >= needed) & (ends[last - 1] < needed) & (last > 1)
+    opened &= left_ns - acks_ns[last] <= soon_ns
     intervals = []
-    ack_times = [ack.time_ns for ack in timeline.acks]
-    for before, segment in pairwise(timeline.segments):
-        if segment.reason is Reason.RETRANSMISSION:
+    for number in np.flatnonzero(opened).tolist():
+        if not number or segments[number].reason is Reason.RETRANSMISSION:
             continue
-        least = min(segment.payload_bytes, timeline.mss_bytes or segment.payload_bytes)
-        needed = segment.offset + least
-        last = bisect.bisect_right(ack_times, segment.time_ns) - 1
-        if last < 0 or segment.time_ns - timeline.acks[last].time_ns > soon_ns:
-            continue
-        first = last
-        while first and timeline.acks[first - 1].ack + timeline.acks[first - 1].window < needed:
+        first = int(last[number]) - 1
+        while first > 1 and ends[first - 1] < needed[number]:
             first -= 1
-        if first < last and timeline.acks[last].ack + timeline.acks[last].window >= needed:
-            start_ns = max(before.time_ns, timeline.acks[first].time_ns)
-            intervals.append((start_ns, segment.time_ns))
+        start_ns = max(segments[number - 1].time_ns, int(acks_ns[first]))
+        intervals.append((start_ns, segments[number].time_ns))
     return intervals
 
 
@@ -340,8 +325,7 @@ def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
 def _away(reader: SocketCalls) -> list[Interval]:
     """Return when a program did something else while it had data to read.
 
-    A read that finds data returns immediately. If the next read finds data too, the program did
-    something else in between. A first read that finds data came late as well.
+    A read that finds data returns immediately, so if the next one finds some, too, it came late.
     """
     reads = [call for call in reader.calls if call.name == "read"]
     away = [
@@ -357,8 +341,7 @@ def _away(reader: SocketCalls) -> list[Interval]:
 def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
     """Return the largest payload that passed an MTU black hole, or None if there is none.
 
-    This needs a capture at the peer. After an ICMP message, a sender resends its bytes in smaller
-    segments. In a black hole it resends them unchanged.
+    After an ICMP message, a sender resends in smaller segments; in a black hole, unchanged ones.
     """
     if not conversation.has_both_captures:
         return None
@@ -447,9 +430,8 @@ def _unread(conversation: Conversation, side: str) -> list[Interval]:
 def spans(conversation: Conversation) -> list[Interval]:
     """Return the periods in which the client waited, within the time that is explained.
 
-    These periods are the handshake, the time until a server that speaks first does so, and the time
-    from each message until its answer has been read or the client gave up. Without a log of the
-    client, the time of all data counts.
+    It waits for the handshake, for a server that speaks first, and from each message until it reads
+    the answer or gives up. Without a log of the client, the time of all data counts.
     """
     client, server = conversation.timelines.get("client"), conversation.timelines.get("server")
     result = [handshake] if (handshake := conversation.handshake_ns) else []
@@ -528,11 +510,10 @@ def limited_us(socket: SocketCalls, count: str) -> int:
 def _by_kernel(
     conversation: Conversation, intervals: Mapping[str, Sequence[Interval]]
 ) -> list[tuple[str, str, float]]:
-    """Return the moves of time to the limits for which the kernel counted it.
+    """Return the moves of unexplained time, or time in flight, to limits that the kernel counted.
 
-    The time was unexplained or in flight. With a receive buffer of fixed size, the time of the
-    congestion window is moved as well. Losses hide how far the peer's window was used, but the
-    kernel knows it.
+    With a receive buffer of fixed size, the congestion window's time moves, too: losses hide how
+    far the peer's window was used.
     """
     total = defaultdict(float, {cause: total_ms(some) for cause, some in intervals.items()})
     moves = []

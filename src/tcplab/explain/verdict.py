@@ -78,13 +78,6 @@ class Finding:
 Told = tuple[str, Mapping[str, object]]
 
 
-def findings(
-    conversations: Sequence[Conversation], recorded: CommandExchange | None = None
-) -> list[Finding]:
-    """Return the causes of waiting on all connections. The first one is the verdict."""
-    return judged(conversations, recorded)[0]
-
-
 def judged(
     conversations: Sequence[Conversation], recorded: CommandExchange | None = None
 ) -> tuple[list[Finding], RunLedger | None]:
@@ -320,13 +313,12 @@ class _Judge:
         took_ms = sorted(wait.ms for wait in self._waits["loss"])
         slow = [ms for ms in took_ms if ms >= RTO_MIN_MS]
         fast = took_ms[: len(took_ms) - len(slow)]
-        repairs = [
-            CAUSES[name]["evidence"].format(
-                count=len(several), middle_ms=several[len(several) // 2], ms=sum(several)
-            )
-            for name, several in (("loss-by-timer", slow), ("loss-by-report", fast))
-            if several
-        ]
+        repairs = []
+        for name, several in (("loss-by-timer", slow), ("loss-by-report", fast)):
+            if several:
+                count = f"{len(several)} retransmission{'s' * (len(several) > 1)}"
+                facts = {"middle_ms": several[len(several) // 2], "ms": sum(several)}
+                repairs.append(CAUSES[name]["evidence"].format(count=count, **facts))
         return "loss", {"repairs": "; ".join(repairs) or "retransmissions on the connection"}
 
     def _congestion_window(self) -> Told:
@@ -346,7 +338,9 @@ class _Judge:
 
     def _handshake(self) -> Told:
         targets = Counter(
-            conversation.server for conversation in self._conversations if conversation.handshake_ns
+            conversation.server
+            for conversation in self._conversations
+            if conversation.handshake_ns and not conversation.is_fast_open
         )
         count = max(targets.values(), default=0)
         tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._conversations)

@@ -7,11 +7,9 @@ single clock::
     exchange = record_exchange(lab, programs.small_writes, "default", messages=3)
     print("\\n".join(exchange.timeline().sentences()))
 
-(`record_exchange` is in tcplab.experiments.exchange.) Every reason comes with its evidence. If
-evidence is missing, the reason is ``unknown`` and the field ``missing`` names what would show it.
-`tcplab.models.Reason` lists the reasons. Four files produce them: evidence.py collects the facts,
-replay.py reconstructs the sender's state at each moment, rules.py decides what held a segment at
-that moment, and timeline.py puts the reasons into words.
+(`record_exchange` is in tcplab.experiments.exchange.) Every reason (`tcplab.models.Reason`) comes
+with its evidence, or with the evidence that is missing. evidence.py collects the facts, replay.py
+reconstructs the sender's state, rules.py decides what held a segment, and timeline.py words it.
 
 Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_write_xmit, tcp_nagle_check, tcp_write_wakeup),
 RFC 896, RFC 9293 (3.7.4, 3.8.6), RFC 6928, RFC 8985 (7), tcp(7).

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
+import numpy as np
+
 from tcplab.models import Reason
 from tcplab.timeline.evidence import Evidence, Packet
 from tcplab.timeline.parts import Ack, Segment
@@ -37,19 +39,21 @@ def explain_acks(evidence: Evidence, segments: Sequence[Segment]) -> list[Ack]:
 def add_arrivals(evidence: Evidence, segments: Sequence[Segment]) -> None:
     """Set the times when the peer got the segments and when the sender saw their ACKs."""
     arrivals = _arrivals(evidence.peer_into or (), segments)
-    highest = list(accumulate((p.ack if p.has_ack else 0 for p in evidence.into), max))
-    for segment in segments:
-        i = bisect.bisect_left(highest, segment.end)
-        segment.acked_ns = evidence.into[i].time_ns if i < len(highest) else None
+    highest = np.maximum.accumulate([p.ack if p.has_ack else 0 for p in evidence.into] or [0])
+    times = [*(packet.time_ns for packet in evidence.into), None]
+    first = np.searchsorted(highest, [segment.end for segment in segments]).tolist()
+    for segment, i in zip(segments, first, strict=True):
+        segment.acked_ns = times[min(i, len(evidence.into))]
         segment.arrived_ns = arrivals.get(segment.number)
 
 
 def _arrivals(peer_into: Sequence[Packet], segments: Sequence[Segment]) -> dict[int, int]:
     """Map segment numbers to arrival times at the peer's interface.
 
-    If several copies of a segment were sent, an arrival counts for the last copy that could have
-    arrived by then. Earlier copies count as lost.
+    An arrival counts for the last copy that could have arrived by then. Earlier ones count as lost.
     """
+    if not peer_into:
+        return {}
     times: dict[tuple[int, int], list[int]] = {}
     for packet in peer_into:
         times.setdefault((packet.offset, packet.payload_bytes), []).append(packet.time_ns)

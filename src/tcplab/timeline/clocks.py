@@ -23,9 +23,8 @@ _WINDOWS: Final = 10
 def straightened(rows: SegmentArray) -> tuple[SegmentArray, list[str]]:
     """Undo steps of the clock within a capture, and describe each.
 
-    Time that steps back between two packets shows a step of the clock. A jump ahead that the
-    sender's TSval did not make (RFC 7323) shows one, too. TSval also tells how long the gap was;
-    without it, a gap in which the clock stepped back counts as 0.
+    A step shows as time that goes back, or as a jump ahead that the sender's TSval (RFC 7323) did
+    not make. Without TSval, a gap in which the clock stepped back counts as 0.
     """
     notes: list[str] = []
     for _ in range(_MOST_STEPS):
@@ -83,8 +82,7 @@ def on_one_clock(
 ) -> tuple[SegmentArray, str]:
     """Return the peer's rows of a connection on our clock, and a note if its clock differed.
 
-    If a packet arrives before it left, the clocks differ. The fastest packets of both directions
-    show by how much, provided that they take equally long. `outgoing` is the direction of packets
+    The fastest packets of both directions show by how much. `outgoing` is the direction of packets
     that leave our host.
     """
     there, back = (_passages(ours, peer, direction) for direction in (outgoing, 1 - outgoing))

@@ -17,13 +17,8 @@ _HYSTART_LOW_SEGMENTS: Final = 16
 class CongestionWindow:
     """Count the segments in flight, and predict or bound the congestion window.
 
-    The prediction follows Linux (tcp_slow_start, tcp_cwnd_validate, tcp_cwnd_restart). The window
-    starts at 10 segments (RFC 6928) and grows by one per acknowledged segment if more than half of
-    it was used. After slow start, only an upper bound is known.
-
-    Args:
-        known: True if the capture shows the start of the connection
-        slow_start: True if the connection stays in slow start unless a segment is lost
+    The prediction follows Linux (tcp_slow_start, tcp_cwnd_validate, tcp_cwnd_restart) from the
+    start of the connection, if it is `known`. After slow start, only an upper bound is known.
     """
 
     def __init__(self, *, known: bool, slow_start: bool) -> None:

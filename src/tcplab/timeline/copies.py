@@ -26,11 +26,10 @@ _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 def without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
     """Return the rows of a connection with each packet once, and the number of copies.
 
-    A mirrored port, or a capture on all interfaces, shows a packet twice within a millisecond. On
-    a router, a packet passes two interfaces, some time apart, and two captures may be merged into
-    one file. Copies share their IP identification, and retransmissions do not. Without one, copies
-    are recognized by another interface and the TCP timestamp, or because nearly every packet of the
-    connection is there again. Of copies that are far apart, the client's are kept.
+    A mirrored port shows a packet twice within a millisecond, a router or merged captures some time
+    apart. Copies share their IP identification, and retransmissions do not. Without one, copies are
+    known by another interface and the TCP timestamp, or because nearly every packet is there again.
+    Of copies that are far apart, the client's are kept.
     """
     groups = _same(rows)
     if not groups:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -41,49 +39,6 @@ _NO_THRESHOLD: Final = 0x7FFFFFFF
 _TIMESTAMPS_BYTES: Final = 12
 
 
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class ExchangeData(Generic[R]):
-    """Everything that both programs reported and logged, and that both hosts captured."""
-
-    #: The report of the programs, or None.
-    result: R
-    #: Calls of the sender's application (see programs.read_log). "write" and "more" (a write with
-    #: MSG_MORE) have the time at which the call began. "wrote" (optional, with the bytes that TCP
-    #: took), "read", "acknowledged" and a client's "reply" have the time at which the call ended,
-    #: and "cork", "uncork" and "nodelay" may have either. None means that there is no log, in which
-    #: case only full segments and retransmissions can be explained.
-    log: Sequence[Event] | None = None
-    #: The capture on the sender's interface, or None if none was made (on plain loopback).
-    segments: SegmentArray | None = None
-    #: Calls of the peer's application, or None.
-    peer_log: Sequence[Event] | None = None
-    #: The capture on the peer's interface, on the same clock, or None. It shows the delay of each
-    #: ACK and the queueing on the link.
-    peer_segments: SegmentArray | None = None
-    #: Number of packets that the recorders dropped, or None if nothing was recorded.
-    drops: int | None = None
-    #: Options of the sender's socket, with its ports, TCP_NODELAY and SO_SNDBUF, or None.
-    options: SocketOptions | None = None
-    #: TCP_INFO of the sender at the end, or None.
-    tcp_info: TcpInfo | None = None
-    #: Samples of the sender's TCP_INFO, each with the key "time_ns" (CLOCK_REALTIME).
-    samples: Sequence[Mapping[str, Any]] = ()
-    #: Rate of the link in 10^6 bit/s, infinite if it has no limit, or None if it is unknown.
-    rate_mbit: float | None = None
-    #: TCP_NODELAY at the start, or None to use the value in the options, if there are any.
-    nodelay: bool | None = None
-
-    @property
-    def captured(self) -> SegmentArray:
-        """The segments on the sender's interface. Raises ValueError if there is no capture."""
-        if self.segments is None:
-            raise ValueError("no segments were recorded on plain loopback; measure in a Lab")
-        return self.segments
-
-
 @dataclass(slots=True)
 class Packet:
     """A row of a SegmentArray as plain numbers, with offsets from the first byte of data."""
@@ -114,24 +69,20 @@ class Packet:
 
 
 class Evidence:
-    """Everything known about one connection, from the point of view of one sender.
+    """Everything that an Exchange shows of one connection, from the point of view of one sender.
 
     Raises ValueError if the connection cannot be determined, or if the recordings do not match.
     """
 
-    def __init__(
-        self, exchange: ExchangeData[Any], connection: int | None, sender: str | None
-    ) -> None:
+    def __init__(self, exchange: Any, connection: int | None, sender: str | None) -> None:
         self.exchange = exchange
         segments, options = exchange.captured, exchange.options
         tcp: SegmentArray = segments[segments["protocol"] == TCP]
-        #: Number of packets recorded twice, whose second copies are left out
+        # `copies` counts packets recorded twice, whose second copies are left out.
         rows, self.copies = without_copies(tcp.of(_choose(tcp, options, connection)))
         is_logged = exchange.log is not None or exchange.peer_log is not None
-        #: Corrections of the times
         rows, self.notes = (rows, []) if is_logged else straightened(rows)
-        direction = _direction(rows, options, sender)
-        #: Addresses of both ends, the sender first
+        direction = self.direction = _direction(rows, options, sender)
         self.connection = _name(rows, segments, direction)
         #: Segments that left the sender and that reached it, as captured there, in order of time
         self.out, self.into = _packets(rows, direction), _packets(rows, 1 - direction)
@@ -150,8 +101,15 @@ class Evidence:
         self._take_options(rows)
 
     def _take_log(self, log: Sequence[Event] | None) -> None:
-        _check_clocks(self)
-        _check_one_clock(self.out, self.peer_into or ())
+        exchange, peer_into = self.exchange, self.peer_into or ()
+        for name, moments in (("log", exchange.log), ("peer_log", exchange.peer_log)):
+            if moments is not None and not moments:
+                raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
+            _check_clock(name, moments or ())
+        captured = sorted([*self.out, *self.into], key=lambda packet: packet.index)
+        _check_clock("segments", captured)
+        _check_clock("peer_segments", peer_into)
+        _check_one_clock(self.out, peer_into)
         if log is not None:
             _check_belongs(log, self.out, self.into, at_peer=self.at_peer)
         #: How much earlier than the log the capture ends, or None. The log shows this if the
@@ -179,7 +137,7 @@ class Evidence:
         #: True if the scale of the windows is known
         self.knows_windows = bool((rows["window_shift"] >= 0).all())
         #: The shortest time from a segment to the first ACK of its last byte, or None if unknown
-        self.rtt_ns = _smallest_rtt(self.out, self.into)
+        self.rtt_ns = _smallest_rtt(rows, self.direction)
         #: True if TCP_INFO, or the use of reno, shows that only a loss could end slow start
         self.stayed_in_slow_start = (exchange.tcp_info or {}).get(
             "snd_ssthresh"
@@ -218,7 +176,7 @@ def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None
     numbers = np.unique(tcp["connection"]).tolist()
     if wanted is not None:
         if wanted not in numbers:
-            shown = _list_some(numbers)
+            shown = ", ".join(map(str, numbers[:8]))
             raise ValueError(f"connection {wanted} is not in the capture; it has {shown}")
         return wanted
     if options is not None:
@@ -235,15 +193,10 @@ def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None
         if len(with_data) != 1:
             raise ValueError(
                 f"the capture holds {len(numbers)} connections; choose one with connection (on the"
-                f" command line --connection): {_list_some(numbers)}"
+                f" command line --connection): {', '.join(map(str, numbers[:8]))}"
             )
         numbers = with_data
     return int(numbers[0])
-
-
-def _list_some(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:8]))
-    return shown + (", …" if len(numbers) > 8 else "")
 
 
 def _direction(rows: SegmentArray, options: SocketOptions | None, sender: str | None) -> int:
@@ -314,23 +267,26 @@ def _mss(syns: SegmentArray, options: SocketOptions | None, tcp_info: TcpInfo | 
     return options.mss_bytes if options else None
 
 
-def _smallest_rtt(out: Sequence[Packet], into: Sequence[Packet]) -> int | None:
-    best: int | None = None
-    waiting: deque[Packet] = deque()  # unacknowledged data
-    into_ids = set(map(id, into))
-    for packet in sorted([*out, *into], key=lambda packet: (packet.time_ns, packet.index)):
-        if id(packet) in into_ids:
-            last: Packet | None = None
-            while packet.has_ack and waiting and waiting[0].end <= packet.ack:
-                last = waiting.popleft()
-            if last is not None:
-                rtt_ns = packet.time_ns - last.time_ns
-                best = rtt_ns if best is None else min(best, rtt_ns)
-        elif packet.is_retransmission:
-            waiting.clear()  # the next ACK may answer either copy (Karn's algorithm)
-        elif packet.payload_bytes or packet.syn:
-            waiting.append(packet)
-    return best
+def _smallest_rtt(rows: SegmentArray, direction: int) -> int | None:
+    """Return the shortest time from a segment to the first ACK of its last byte, or None.
+
+    A retransmission clears all that waits, because the next ACK may answer either copy (Karn's
+    algorithm).
+    """
+    rows = rows[np.argsort(rows["time_ns"], kind="stable")]
+    mine, again = rows["direction"] == direction, np.asarray(rows["is_retransmission"])
+    sent = np.flatnonzero(mine & ~again & (rows.carries_data | rows.is_syn))
+    acks = np.flatnonzero(~mine & rows.has_ack)
+    if not len(sent) or not len(acks):
+        return None
+    ends = np.maximum.accumulate(np.maximum(rows["seq"] - 1, 0)[sent] + rows["payload_bytes"][sent])
+    acked = np.searchsorted(ends, rows["ack"][acks] - 1, "right")
+    last = np.minimum(acked, np.searchsorted(sent, acks)) - 1
+    before = np.concatenate(([-1], np.maximum.accumulate(last)[:-1]))
+    cleared = np.maximum.accumulate(np.where(mine & again, np.arange(len(rows)), -1))[acks]
+    is_first = (last > before) & (sent[last] > cleared)
+    rtts = rows["time_ns"][acks] - rows["time_ns"][sent[last]]
+    return int(rtts[is_first].min()) if is_first.any() else None
 
 
 def _end(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | None) -> int:
@@ -354,33 +310,25 @@ def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | N
 # ---- do the recordings belong together -----------------------------------------------------------
 
 
-def _check_clocks(evidence: Evidence) -> None:
-    """Raise ValueError if a log is empty, or if times step back in the order of occurrence."""
-    exchange, peer_into = evidence.exchange, evidence.peer_into or ()
-    captured = sorted([*evidence.out, *evidence.into], key=lambda packet: packet.index)
-    for name, moments in (("log", exchange.log), ("peer_log", exchange.peer_log)):
-        if moments is not None and not moments:
-            raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
-        _check_clock(name, moments or ())
-    _check_clock("segments", captured)
-    _check_clock("peer_segments", peer_into)
-
-
 def _check_clock(name: str, moments: Sequence[Event | Packet]) -> None:
-    for before, moment in pairwise(moments):
-        back_ns = before.time_ns - moment.time_ns
-        if back_ns > CLOCK_NOISE_NS:
-            if isinstance(moment, Event):
-                what = f"its '{moment.name}' at {moment.time_ns}"
-            else:
-                what = f"packet {moment.packet}"
-            raise ValueError(
-                f"the clock stepped back by {back_ns / 1e6:.1f} ms in {name}, before {what}:"
-                " record it again"
-            )
+    """Raise ValueError if times step back in the order of occurrence."""
+    times = np.array([moment.time_ns for moment in moments], np.int64)
+    back_ns = times[:-1] - times[1:]
+    for at in np.flatnonzero(back_ns > CLOCK_NOISE_NS)[:1].tolist():
+        moment = moments[at + 1]
+        if isinstance(moment, Event):
+            what = f"its '{moment.name}' at {moment.time_ns}"
+        else:
+            what = f"packet {moment.packet}"
+        raise ValueError(
+            f"the clock stepped back by {back_ns[at] / 1e6:.1f} ms in {name}, before {what}:"
+            " record it again"
+        )
 
 
 def _check_one_clock(out: Sequence[Packet], peer_into: Sequence[Packet]) -> None:
+    if not peer_into:
+        return
     sent = {(p.offset, p.payload_bytes, p.flags): p.time_ns for p in reversed(out)}
     for packet in peer_into:
         left = sent.get((packet.offset, packet.payload_bytes, packet.flags))

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from tcplab.programs import Event, SocketOptions
+from tcplab.programs.reports import TcpInfo
+from tcplab.segments import SegmentArray
 from tcplab.segments.left_out import opaque
 from tcplab.timeline.acks import add_arrivals, explain_acks
-from tcplab.timeline.evidence import Evidence, ExchangeData, R
+from tcplab.timeline.evidence import Evidence
 from tcplab.timeline.parts import Mark
 from tcplab.timeline.replay import NO_LOG, Replay
 from tcplab.timeline.rules import NO_OPTIONS
 from tcplab.timeline.timeline import Timeline
 from tcplab.timeline.wire_queue import wire_queue
 
+R = TypeVar("R")
+
 
 @dataclass(frozen=True, slots=True)
-class Exchange(ExchangeData[R]):
+class Exchange(Generic[R]):
     """Everything recorded of one conversation, which can be explained."""
+
+    result: R  #: The report of the programs, or None
+    #: Calls of the sender's application (see programs.read_log), or None. "write" and "more" (a
+    #: write with MSG_MORE) have the time at which the call began. "wrote" (optional, with the bytes
+    #: that TCP took), "read", "acknowledged" and a client's "reply" have that at which it ended.
+    #: Without a log, only full segments and retransmissions can be explained
+    log: Sequence[Event] | None = None
+    segments: SegmentArray | None = None  #: Captured at the sender; None on plain loopback
+    peer_log: Sequence[Event] | None = None  #: Calls of the peer's application
+    #: Captured at the peer, on the same clock. It shows the delay of each ACK and the queue of the
+    #: link
+    peer_segments: SegmentArray | None = None
+    drops: int | None = None  #: Packets that the recorders dropped, or None without a recording
+    options: SocketOptions | None = None  #: Options of the sender's socket
+    tcp_info: TcpInfo | None = None  #: TCP_INFO of the sender at the end
+    #: Samples of the sender's TCP_INFO, each with the key "time_ns" (CLOCK_REALTIME)
+    samples: Sequence[Mapping[str, Any]] = ()
+    #: Rate of the link in 10^6 bit/s, infinite if it has no limit, or None if it is unknown
+    rate_mbit: float | None = None
+    nodelay: bool | None = None  #: TCP_NODELAY at the start; None for that of the options
+
+    @property
+    def captured(self) -> SegmentArray:
+        """The segments on the sender's interface. Raises ValueError if there is no capture."""
+        if self.segments is None:
+            raise ValueError("no segments were recorded on plain loopback; measure in a Lab")
+        return self.segments
 
     def timeline(self) -> Timeline:
         """Explain the segments of the sender; see :func:`explain`."""
@@ -25,19 +58,12 @@ class Exchange(ExchangeData[R]):
 
 
 def explain(
-    exchange: ExchangeData[Any], *, connection: int | None = None, sender: str | None = None
+    exchange: Exchange[Any], *, connection: int | None = None, sender: str | None = None
 ) -> Timeline:
-    """Explain why each data segment of one sender left when it did.
+    """Explain why each data segment of one sender left when it did, or raise ValueError.
 
-    Args:
-        exchange: the recording
-        connection: the connection's number in the capture, required if several connections carry
-            data and there are no options
-        sender: "client" or "server", by default the end in the options, or else the client
-
-    Raises:
-        ValueError: the recordings do not match, a clock stepped back, nothing was recorded, or the
-            connection cannot be determined
+    Several connections with data need a number, unless the options name one. The sender is "client"
+    or "server", by default the end in the options, or else the client.
     """
     evidence = Evidence(exchange, connection, sender)
     replay = Replay(evidence).run()

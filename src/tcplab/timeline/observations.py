@@ -26,11 +26,7 @@ class ReplayEvent(NamedTuple):
 
 
 class Observations:
-    """The application's calls, the last ACK and TCP_INFO around the replay's current moment.
-
-    `last_news_ns` is the time at which the peer last acknowledged new data. A recovery lasts until
-    all bytes that left before the loss was noticed are acknowledged (`recovery_end`).
-    """
+    """The application's calls, the last ACK and TCP_INFO around the replay's current moment."""
 
     def __init__(self, evidence: Evidence, sender: SenderState) -> None:
         self._e = evidence
@@ -39,8 +35,8 @@ class Observations:
         self._next = 0  # index of the next call in the log
         self._newly_acked: dict[int, int] = {}
         self.last_ack: ReplayEvent | None = None
-        self.last_news_ns = 0
-        self.recovery_end = 0
+        self.last_news_ns = 0  # when the peer last acknowledged new data
+        self.recovery_end = 0  # a recovery lasts until the bytes before it are acknowledged
 
     # ---- the application's calls ----
 
@@ -67,10 +63,7 @@ class Observations:
     # ---- the peer ----
 
     def acknowledged(self, moment: ReplayEvent, packet: Packet) -> None:
-        """Record a segment from the peer.
-
-        Call this before :meth:`SenderState.acknowledged`, which changes the state compared here.
-        """
+        """Record a segment from the peer, before SenderState.acknowledged changes the state."""
         self.last_ack = moment
         newly = max(packet.ack - self._sender.una, 0)
         self._newly_acked[moment.number] = newly
@@ -116,10 +109,9 @@ class Observations:
         )
 
     def blocked_call(self, moment: ReplayEvent, in_flight_bytes: int) -> Why:
-        """Return the reason for a wait, which is a full send buffer or what mystery() returns.
+        """Return a full send buffer as the reason for a wait, or what mystery() returns.
 
-        `in_flight_bytes` is the number of unacknowledged bytes at the start of the wait, or 0 if
-        the congestion window may have held the segments.
+        `in_flight_bytes` is 0 if the congestion window may have held the segments.
         """
         options = self._e.exchange.options
         granted = options.sndbuf_bytes if options else None

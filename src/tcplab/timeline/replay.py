@@ -1,8 +1,4 @@
-"""Replay recorded events through the kernel's sending rules, to explain each segment.
-
-If the capture disagrees with the rules, the recording lacks something. The reason is then unknown,
-and the missing evidence is named.
-"""
+"""Replay recorded events through the kernel's sending rules, to explain each segment."""
 
 from __future__ import annotations
 
@@ -48,10 +44,7 @@ _FURTHER: Final = (Reason.RELEASED_BY_ACK, Reason.UNCORKED, Reason.NODELAY_SET)
 _ENDED_BY_ACK: Final = (Reason.CWND_LIMITED, Reason.WINDOW_LIMITED, Reason.DEFERRED)
 #: Calls that release segments, as reasons, with the reasons for the holds that each call ends.
 _BY_OPTION: Final = {
-    "uncork": (
-        Why(Reason.UNCORKED, "the cork was pulled"),
-        (Reason.CORKED, Reason.MSG_MORE),
-    ),
+    "uncork": (Why(Reason.UNCORKED, "the cork was pulled"), (Reason.CORKED, Reason.MSG_MORE)),
     "nodelay": (
         Why(Reason.NODELAY_SET, "TCP_NODELAY was set"),
         (Reason.HELD_BY_NAGLE, Reason.CORKED, Reason.MSG_MORE, Reason.UNKNOWN),
@@ -91,11 +84,7 @@ def _without_proof(why: Why, has_tail: bool) -> Why:
 
 
 class Replay:
-    """Replay the evidence, and explain each segment.
-
-    A hold is a period of waiting in the sender. A gap is a range of offsets that were sent but are
-    missing from the capture.
-    """
+    """Replay the evidence, and explain each segment."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._e = evidence
@@ -120,7 +109,7 @@ class Replay:
         self.marks: list[Mark] = []
         self.segments: list[Segment] = []
         self.holds: list[Hold] = []
-        self.gaps: list[tuple[int, int]] = []
+        self.gaps: list[tuple[int, int]] = []  # offsets that were sent but not captured
         self._gap_ns: list[int] = []  # when each gap was noticed
         self._filled: set[int] = set()  # gaps whose bytes came later
 
@@ -344,29 +333,16 @@ class Replay:
         self._judge(moment)
 
     def _append(
-        self,
-        packet: Packet,
-        why: Why,
-        holds: Sequence[Hold] = (),
-        released_by: int | None = None,
+        self, packet: Packet, why: Why, holds: Sequence[Hold] = (), released_by: int | None = None
     ) -> None:
-        carried = self._carried(packet)
-        segment = Segment(
-            len(self.segments) + 1,
-            packet.packet,
-            packet.time_ns,
-            packet.offset,
-            packet.payload_bytes,
-            packet.gso_count,
-            why.reason,
-            why.evidence,
-            why.missing,
-            carried[0].message if carried else 0,
-            tuple(write.number for write in carried),
-            (packet.time_ns - carried[0].time_ns) / 1e6 if carried else None,
-            tuple(holds),
-            released_by,
-        )
+        number = len(self.segments) + 1, packet.packet
+        place = packet.time_ns, packet.offset, packet.payload_bytes, packet.gso_count
+        segment = Segment(*number, *place, why.reason, why.evidence, why.missing)
+        segment.holds, segment.released_by = tuple(holds), released_by
+        if carried := self._carried(packet):
+            segment.message = carried[0].message
+            segment.writes = tuple(write.number for write in carried)
+            segment.waited_ms = (packet.time_ns - carried[0].time_ns) / 1e6
         self.segments.append(segment)
 
     def _carried(self, packet: Packet) -> list[Write]:

@@ -42,15 +42,9 @@ def _full(payload_bytes: int, room_bytes: int | None, tail_bytes: int) -> Why:
 class SenderState:
     """The sending half of a connection, with offsets from the first byte of data.
 
-    Attributes:
-        una: all bytes before it are acknowledged
-        nxt: all bytes before it were sent
-        written: all bytes before it were handed over by the application
-        window_end: the peer has room up to this offset
-        cwnd: the congestion window, as far as known
-        nodelay: TCP_NODELAY, or None if unknown
-        corked: TCP_CORK
-        more: True if the last write used MSG_MORE and no ACK has come since
+    All bytes before `una` are acknowledged, before `nxt` sent, and before `written` handed over by
+    the application; the peer has room up to `window_end`. `more` is True if the last write used
+    MSG_MORE and no ACK has come since.
     """
 
     def __init__(self, evidence: Evidence) -> None:
@@ -152,11 +146,7 @@ class SenderState:
         return f"the last write used MSG_MORE, {small}"
 
     def too_short(self) -> Why | None:
-        """Return the reason if Linux defers the queued burst, or None (tcp_tso_should_defer).
-
-        None is also returned if the congestion window is unknown. The kernel decides once for
-        segments that leave together, whereas a recording shows each of them.
-        """
+        """Return the reason if Linux defers the queued burst, or None (tcp_tso_should_defer)."""
         cwnd, mss = self.cwnd.exact, self.mss_bytes
         if cwnd is None or mss is None or self.queued <= mss or not self._in_flight:
             return None

@@ -165,10 +165,7 @@ class Timeline:
         return result
 
     def waited_ms(self, *where: str) -> dict[Reason, float]:
-        """Return the time waited for each reason, counting no moment twice for the same reason.
-
-        `where` selects holds in "kernel", "application" or "wire". By default all of them count.
-        """
+        """Return the time waited for each reason, at some places (`Hold.where`) or everywhere."""
         total: dict[Reason, float] = {}
         until: dict[Reason, int] = {}
         for hold in self.holds:

@@ -46,8 +46,8 @@ class _Passage:
 def wire_queue(evidence: Evidence, segments: Sequence[Segment]) -> list[Hold]:
     """Find waits on the link. Set `queued_ms` of the segments, and return the holds.
 
-    This needs a capture at the peer. Time in excess of the fastest passage counts as queueing. The
-    rate is the cause if arrivals are one transmission time apart, or agree with the known rate.
+    Time in excess of the fastest passage counts as queueing. The rate is the cause if arrivals are
+    one transmission time apart, or agree with the known rate.
     """
     sizes = {packet.packet: packet.wire_bytes for packet in evidence.out}
     arrived = [segment for segment in segments if segment.arrived_ns is not None]

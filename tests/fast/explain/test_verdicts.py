@@ -8,11 +8,17 @@ import pytest
 from tests.support.timeline.made_up import ack, capture, data, explain_evidence, handshake, ns, row
 
 from tcplab.explain.joining import Conversation, _explained, _given_up_ns, _is_spare
+from tcplab.explain.kinds import _reset
 from tcplab.explain.recording import CommandExchange
-from tcplab.explain.verdict import findings
+from tcplab.explain.verdict import Finding, judged
 from tcplab.programs import Event, SocketCalls
 from tcplab.programs.calls import CallLog, SocketCall
-from tcplab.segments import ACK, FIN, SegmentArray
+from tcplab.segments import ACK, FIN, RST, SegmentArray
+
+
+def findings(conversations: list[Conversation]) -> list[Finding]:
+    return judged(conversations)[0]
+
 
 CLIENT, SERVER = ("10.0.0.1", 40_000), ("10.0.0.2", 5001)
 
@@ -62,11 +68,19 @@ def test_only_requests_in_turn_cost_a_round_trip_each(every_ms: float, cause: st
 
 
 @pytest.mark.parametrize(
-    ("count", "cause"), [(1, "new-connections"), (2, "handshake")], ids=["one each", "two each"]
+    ("count", "in_syn", "cause"),
+    [(1, 0, "new-connections"), (2, 0, "handshake"), (1, 80, "in-flight")],
+    ids=["one each", "two each", "Fast Open"],
 )
-def test_connections_that_are_used_again_are_no_limit(count: int, cause: str) -> None:
+def test_only_handshakes_for_one_request_each_are_a_limit(
+    count: int, in_syn: int, cause: str
+) -> None:
     several = [requests(20.5, count=count) for _ in range(10)]
-    assert cause in {finding.cause for finding in findings(several)}
+    for one in several:
+        one.rows["payload_bytes"][0] = in_syn
+    known = {"new-connections", "handshake", "in-flight"}
+    causes = {finding.cause for finding in findings(several) if finding.ms} & known
+    assert causes == {cause, "in-flight"}
 
 
 @pytest.mark.parametrize(
@@ -174,3 +188,30 @@ def test_a_connection_without_data_is_spare_if_another_one_has_some() -> None:
     unused.sockets["client"] = socket((2000, "close"))
     assert _is_spare(unused, [ns(100)])
     assert not _is_spare(unused, [])
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "answer_ms", "fin_ms", "ended_ms", "kind"),
+    [
+        (350, 100, 400, 401, "keep-alive-race"),
+        (399, 100, 500, 400, None),
+        (350, 400, 400.2, 401, "reset-unread"),
+    ],
+    ids=["a request crosses the FIN", "a farewell", "an upload that is refused"],
+)
+def test_what_a_reset_cost_is_told_by_the_last_data(
+    asked_ms: float, answer_ms: float, fin_ms: float, ended_ms: float, kind: str | None
+) -> None:
+    times = sorted(
+        [
+            *((ms, data(ms, seq, 16)) for ms, seq in ((0, 0), (asked_ms, 16))),
+            (answer_ms, ack(answer_ms, 16, payload_bytes=38)),
+            (fin_ms, row(fin_ms, False, seq=39, ack=17, flags=ACK | FIN)),
+            (ended_ms, row(ended_ms, True, seq=33, ack=39, flags=ACK | FIN)),
+            (510, row(510, False, seq=40, flags=RST)),
+        ],
+        key=lambda one: one[0],
+    )
+    rows = capture([*handshake(100), *(one for _ms, one in times)])
+    found = _reset(Conversation(CLIENT, SERVER, rows, len(rows)))
+    assert (found and found[0]) == kind
