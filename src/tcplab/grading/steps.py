@@ -202,18 +202,18 @@ class _Grader:
         if as_typed:
             config.HTMLExporter.filters = {"markdown2html": "tcplab.grading.pages.as_typed"}
         target = folder_of(folders, "feedback", task.student, task.assignment)
-        with tempfile.TemporaryDirectory(prefix="tcplab-feedback-") as fresh:
-            folders.feedback_directory = config.CourseDirectory.feedback_directory = fresh
-            make = GenerateFeedback(coursedir=folders, config=config, force=True, log=_LOG).start
-            try:
+        try:
+            with tempfile.TemporaryDirectory(prefix="tcplab-feedback-") as fresh:
+                folders.feedback_directory = config.CourseDirectory.feedback_directory = fresh
+                made = GenerateFeedback(coursedir=folders, config=config, force=True, log=_LOG)
                 with at_most(_PAGE_S):
-                    _attempt(make)
+                    _attempt(made.start)
                 # An earlier page stays until this one is complete.
                 put_in_place(folder_of(folders, "feedback", task.student, task.assignment), target)
-            except TooLongError:
-                raise StepError(f"it took more than {_PAGE_S:g} s of processor time") from None
-            except OSError as error:
-                raise StepError(reason(error)) from None
+        except TooLongError:
+            raise StepError(f"it took more than {_PAGE_S:g} s of processor time") from None
+        except OSError as error:
+            raise StepError(reason(error)) from None
 
     def _configured(self) -> tuple[Any, CourseDirectory]:
         config, task = copy.deepcopy(self._config), self._task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import stat
@@ -10,13 +9,11 @@ import struct
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.nonempty import each
 
 from tcplab.cli import main
-from tcplab.grading import collect as collecting
 from tcplab.grading.collect import Collected, collect
 
 FILES = {"tiny.ipynb": b"{}", "total.c": b"int x;"}
@@ -135,31 +132,6 @@ def test_only_the_class_is_collected_and_the_missing_are_named(
     assert main([*call, "--take", "ada.zip"]) == 3
     assert submitted(course) == of("ada", "bob", "carla")
     assert (course / "class.txt").read_text().split() == ["ada", "bob", "carla", "dan"]
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
-@pytest.mark.parametrize("at", [1, 2])
-def test_fault_of_the_machine_stores_no_half_submission(
-    code: int, at: int, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = 0
-    extract = collecting._extract
-
-    def fail(*arguments: Any) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == at:
-            raise OSError(code, os.strerror(code))
-        extract(*arguments)
-
-    monkeypatch.setattr(collecting, "_extract", fail)
-    download = lms(tmp_path, {"ada.zip": packed(FILES)})
-    failed = collect("tiny", [download], course=course)
-    assert (failed.done, submitted(course)) == ({}, set())
-    assert os.strerror(code) in failed.refused["ada.zip"]
-    monkeypatch.undo()
-    assert collect("tiny", [download], course=course).done == {"ada": "new"}
-    assert submitted(course) == of("ada")
 
 
 def test_pages_go_back_under_the_names_of_the_download(
