@@ -105,7 +105,10 @@ class _Grader:
             key = "" if lacking else key
             ledger.put(student, key, "", task.run)
         if needs_page:
-            no_feedback = self._generate_feedback()
+            try:
+                no_feedback = self._generate_feedback()
+            except OSError as error:
+                no_feedback = reason(error)
             is_last_word = no_feedback is None and task.arrival is None
             run = ledger.run_that_graded(student)
             ledger.put(student, key, task.marks_key if is_last_word else "", run)
@@ -212,8 +215,6 @@ class _Grader:
                 put_in_place(folder_of(folders, "feedback", task.student, task.assignment), target)
         except TooLongError:
             raise StepError(f"it took more than {_PAGE_S:g} s of processor time") from None
-        except OSError as error:
-            raise StepError(reason(error)) from None
 
     def _configured(self) -> tuple[Any, CourseDirectory]:
         config, task = copy.deepcopy(self._config), self._task
