@@ -77,11 +77,14 @@ function relate(rows) {
 // Return the segments in order, with `ms` since the first, and the bytes that the client sent, zeros if they were not recorded.
 export function parse(capture) {
   const view = new DataView(capture.buffer);
-  const rows = [];
+  const recorded = [];
   for (let at = 0; at < view.byteLength; at += view.getUint32(at + 4, true)) {
     const row = view.getUint32(at, true) === PCAPNG_PACKET && decode(view, at);
-    if (row) rows.push(row);
+    if (row) recorded.push(row);
   }
+  // A killed program's connection may end later, in the next run's capture.
+  const begun = new Set(recorded.filter(({ flags }) => flags.includes("SYN")).map(({ port }) => port));
+  const rows = recorded.filter(({ udp, port }) => udp || begun.has(port));
   const connections = relate(rows);
   for (const row of rows) row.ms = Number(row.ns - rows[0].ns) / 1e6;
   const fresh = rows.filter((row) => row.client && row.bytes && !row.again);

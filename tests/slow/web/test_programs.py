@@ -41,7 +41,7 @@ def second_half(ran: short_c.Ran) -> int:
 
 
 def longest_packet(ran: short_c.Ran) -> int:
-    return int(ran.segments.data("client")["wire_bytes"].max()) - 14
+    return int(ran.segments.data("client")["wire_bytes"].max(initial=14)) - 14
 
 
 def scale(ran: short_c.Ran) -> int:
