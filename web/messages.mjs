@@ -1,17 +1,17 @@
 // Find the messages in a run of tcp_nodelay_client: the segments of each, and how long the kernel held its bytes.
 
 const equal = (one, other) => `${one}` === `${other}`;
+const alike = (value, values) => values.filter((other) => equal(value, other)).length;
 
 // Return the most frequent value, or the last one if several are equally frequent.
 export function usual(values) {
-  const alike = (value) => values.filter((other) => equal(value, other)).length;
-  return values.reduce((best, value) => (alike(value) >= alike(best) ? value : best));
+  return values.reduce((best, value) => (alike(value, values) >= alike(best, values) ? value : best));
 }
 
 // Return a value with the number of messages that have it unless all have it.
 export function share(value, values, words = String) {
-  const alike = values.filter((other) => equal(value, other)).length;
-  return alike === values.length ? words(value) : `${words(value)} in ${alike} of ${values.length} messages`;
+  const times = alike(value, values);
+  return times === values.length ? words(value) : `${words(value)} in ${times} of ${values.length} messages`;
 }
 
 // Return what the page shows of a run. `held_ms` of a client's segment is how long its first byte waited for an ACK. `shown` is the
@@ -37,9 +37,9 @@ export function analyse(run, { bytes, writes: per_message }) {
   const by_message = [...Array(messages).keys()].map((number) => run.fresh.filter(({ message }) => message === number));
   const lists = by_message.map((packets) => packets.map((packet) => packet.bytes));
   const sizes = usual(lists);
-  const alike = [...lists.keys()].filter((message) => equal(lists[message], sizes));
+  const usual_ones = [...lists.keys()].filter((message) => equal(lists[message], sizes));
   const held_ms = by_message.map((packets) => Math.max(...packets.map((packet) => packet.held_ms)));
-  const by_wait = [...alike].sort((a, b) => held_ms[a] - held_ms[b]);
+  const by_wait = usual_ones.sort((a, b) => held_ms[a] - held_ms[b]);
   const again = run.rows.filter((packet) => packet.client && packet.bytes && packet.again).length;
   return { ...run, writes, messages, message_bytes, lists, sizes, shown: by_wait[Math.floor(by_wait.length / 2)], held_ms, again };
 }
