@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 #: How long to wait for a worker if there is none.
 PATIENCE_S: Final = 120.0
-_CONNECT_S: Final = 5.0
+_CONNECT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
