@@ -23,7 +23,6 @@ function files(archive) {
 
 // Return the files of an answer: the captures as bytes, and everything else as text.
 export async function sections(answer) {
-  const bytes = from_base64(answer.trim().split("\n").at(-1));
-  const found = files(await through(bytes, new DecompressionStream("gzip")));
+  const found = files(await through(from_base64(answer.trim().split("\n").at(-1)), new DecompressionStream("gzip")));
   return Object.fromEntries(Object.entries(found).map(([name, file]) => [name, name.startsWith("packets") ? file : decoded(file).trim()]));
 }

@@ -37,9 +37,8 @@ export function analyse(run, { bytes, writes: per_message }) {
   const by_message = [...Array(messages).keys()].map((number) => run.fresh.filter(({ message }) => message === number));
   const lists = by_message.map((packets) => packets.map((packet) => packet.bytes));
   const sizes = usual(lists);
-  const usual_ones = [...lists.keys()].filter((message) => equal(lists[message], sizes));
   const held_ms = by_message.map((packets) => Math.max(...packets.map((packet) => packet.held_ms)));
-  const by_wait = usual_ones.sort((a, b) => held_ms[a] - held_ms[b]);
+  const by_wait = [...lists.keys()].filter((message) => equal(lists[message], sizes)).sort((a, b) => held_ms[a] - held_ms[b]);
   const again = run.rows.filter((packet) => packet.client && packet.bytes && packet.again).length;
   return { ...run, writes, messages, message_bytes, lists, sizes, shown: by_wait[Math.floor(by_wait.length / 2)], held_ms, again };
 }
