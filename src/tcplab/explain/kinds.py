@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tcplab.explain.shares import Division
 from tcplab.models import Reason
 from tcplab.programs import SocketCalls
 from tcplab.programs.calls import HANDS_OVER
+from tcplab.segments import SegmentArray
 from tcplab.tables import ms
 from tcplab.timeline import Segment, Timeline
 
@@ -39,6 +40,8 @@ _TIMER_NS: Final = (35_000_000, 250_000_000)
 _PATTERN: Final = 3
 #: A client that ends a connection sends its farewell at most this long before.
 _FAREWELL_NS: Final = 5_000_000
+#: TLS's farewell, the record close_notify, is not longer (RFC 8446, 6.1; in TLS 1.2 with AES-GCM).
+_CLOSE_NOTIFY_BYTES: Final = 31
 #: A smaller share of the time is not worth a word.
 _LEAST: Final = 0.1
 
@@ -92,10 +95,12 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
     ended = client["time_ns"][client.is_fin | client.is_rst]
     if len(ended) and int(ended[0]) < reset_ns:
         # The client had ended the connection. What it sent after the server's last data, and just
-        # before its own end, is a farewell, such as TLS's close_notify.
-        lost = _lost_times(conversation)
-        latest_ns = max(answers["time_ns"].max(initial=0), int(ended[0]) - _FAREWELL_NS)
-        if not len(lost) or (len(answers) and bool((lost > latest_ns).all())):
+        # before its own end, is a farewell. TLS's is known by its size, too.
+        lost = _lost(conversation)
+        is_small = lost["payload_bytes"].max(initial=0) <= _CLOSE_NOTIFY_BYTES
+        farewell_ns = 0 if conversation.is_tls and is_small else int(ended[0]) - _FAREWELL_NS
+        latest_ns = max(answers["time_ns"].max(initial=0), farewell_ns)
+        if not len(lost) or (len(answers) and bool((lost["time_ns"] > latest_ns).all())):
             return None
     if not _was_used(conversation, reset_ns):
         return None
@@ -118,14 +123,14 @@ def _was_used(conversation: Conversation, reset_ns: int) -> bool:
     if (client := conversation.sockets.get("client")) is not None:
         late = [call for call in client.calls if call.time_ns > reset_ns - conversation.rtt_ns]
         return any(call.name in (*HANDS_OVER, "read") for call in [*late, *client.calls[-1:]])
-    return bool(len(_lost_times(conversation)))
+    return bool(len(_lost(conversation)))
 
 
-def _lost_times(conversation: Conversation) -> Any:
-    """Return when the client's data left that the server's host never acknowledged."""
+def _lost(conversation: Conversation) -> SegmentArray:
+    """Return the client's data that the server's host never acknowledged."""
     answers, sent = conversation.rows.sent_by("server"), conversation.rows.data("client")
     acked = answers["ack"][~answers.is_rst].max(initial=0)
-    return sent["time_ns"][sent["seq"] + sent["payload_bytes"] > acked]
+    return sent[sent["seq"] + sent["payload_bytes"] > acked]
 
 
 def _is_idle(conversation: Conversation, fin_ns: int) -> bool:

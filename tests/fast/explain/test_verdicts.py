@@ -191,16 +191,17 @@ def test_a_connection_without_data_is_spare_if_another_one_has_some() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked_ms", "answer_ms", "fin_ms", "ended_ms", "kind"),
+    ("asked_ms", "answer_ms", "fin_ms", "ended_ms", "tls", "kind"),
     [
-        (350, 100, 400, 401, "keep-alive-race"),
-        (399, 100, 500, 400, None),
-        (350, 400, 400.2, 401, "reset-unread"),
+        (350, 100, 400, 401, False, "keep-alive-race"),
+        (399, 100, 500, 400, False, None),
+        (350, 100, 400, 401, True, None),
+        (350, 400, 400.2, 401, False, "reset-unread"),
     ],
-    ids=["a request crosses the FIN", "a farewell", "an upload that is refused"],
+    ids=["a request crosses the FIN", "a farewell", "TLS's farewell", "an upload that is refused"],
 )
 def test_what_a_reset_cost_is_told_by_the_last_data(
-    asked_ms: float, answer_ms: float, fin_ms: float, ended_ms: float, kind: str | None
+    asked_ms: float, answer_ms: float, fin_ms: float, ended_ms: float, tls: bool, kind: str | None
 ) -> None:
     times = sorted(
         [
@@ -213,5 +214,5 @@ def test_what_a_reset_cost_is_told_by_the_last_data(
         key=lambda one: one[0],
     )
     rows = capture([*handshake(100), *(one for _ms, one in times)])
-    found = _reset(Conversation(CLIENT, SERVER, rows, len(rows)))
+    found = _reset(Conversation(CLIENT, SERVER, rows, len(rows), is_tls=tls))
     assert (found and found[0]) == kind
