@@ -95,12 +95,12 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
     ended = client["time_ns"][client.is_fin | client.is_rst]
     if len(ended) and int(ended[0]) < reset_ns:
         # The client had ended the connection. What it sent after the server's last data, and just
-        # before its own end, is a farewell. TLS's is known by its size, too.
-        lost = _lost(conversation)
-        is_small = lost["payload_bytes"].max(initial=0) <= _CLOSE_NOTIFY_BYTES
-        farewell_ns = 0 if conversation.is_tls and is_small else int(ended[0]) - _FAREWELL_NS
-        latest_ns = max(answers["time_ns"].max(initial=0), farewell_ns)
-        if not len(lost) or (len(answers) and bool((lost["time_ns"] > latest_ns).all())):
+        # before its own end, is a farewell. TLS's is known by its size, and may cross the server's.
+        lost, heard, farewell_ns = _lost(conversation), answers, int(ended[0]) - _FAREWELL_NS
+        if conversation.is_tls and lost["payload_bytes"].max(initial=0) <= _CLOSE_NOTIFY_BYTES:
+            heard, farewell_ns = answers[answers["payload_bytes"] > _CLOSE_NOTIFY_BYTES], 0
+        latest_ns = max(heard["time_ns"].max(initial=0), farewell_ns)
+        if not len(lost) or (len(heard) and bool((lost["time_ns"] > latest_ns).all())):
             return None
     if not _was_used(conversation, reset_ns):
         return None

@@ -207,9 +207,9 @@ def test_what_a_reset_cost_is_told_by_the_last_data(
         [
             *((ms, data(ms, seq, 16)) for ms, seq in ((0, 0), (asked_ms, 16))),
             (answer_ms, ack(answer_ms, 16, payload_bytes=38)),
-            (fin_ms, row(fin_ms, False, seq=39, ack=17, flags=ACK | FIN)),
+            (fin_ms, row(fin_ms, False, seq=39, ack=17, flags=ACK | FIN, payload_bytes=24 * tls)),
             (ended_ms, row(ended_ms, True, seq=33, ack=39, flags=ACK | FIN)),
-            (510, row(510, False, seq=40, flags=RST)),
+            (510, row(510, False, seq=40 + 24 * tls, flags=RST)),
         ],
         key=lambda one: one[0],
     )
