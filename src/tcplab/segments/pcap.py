@@ -8,11 +8,12 @@ Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, draft-ietf-opsawg-
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import struct
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -190,19 +191,9 @@ def _pcap_packets(data: bytes, order: str, unit_ns: int) -> Iterator[_Packet]:
 _SECTION: Final = b"\x0a\x0d\x0d\x0a"
 _SHB, _IDB, _PB, _SPB, _ISB, _EPB = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _BYTE_ORDERS: Final = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
-COMMENT: Final = 1  # opt_comment, an option that any block may have
+_COMMENT: Final = 1  # opt_comment, an option that any block may have
 _FIXED_BYTES: Final = {_SHB: 28, _IDB: 20, _ISB: 24, _EPB: 32}
 _LAST_NS: Final = 2**63 - 1
-
-
-def byte_order(pcapng: bytes) -> str:
-    """Return the byte order of a pcapng file's first section as struct's "<" or ">"."""
-    return _BYTE_ORDERS[pcapng[8:12]]
-
-
-def comment_option(order: str, text: bytes) -> bytes:
-    """Encode a comment of at most 65,535 bytes as an opt_comment, padded to 32 bits."""
-    return struct.pack(order + "HH", COMMENT, len(text)) + text + bytes(-len(text) % 4)
 
 
 def blocks(data: bytes) -> Iterator[tuple[int, str, int, bytes]]:
@@ -295,3 +286,24 @@ def _counted(interface: Interface, options: dict[int, bytes], order: str) -> Int
     # Option 5 counts packets dropped by the interface, and option 7 by the system.
     drops = total([counts.get(5), counts.get(7)])
     return dataclasses.replace(interface, received=counts.get(4), drops=drops)
+
+
+def commented(pcapng: bytes, comments: Mapping[int, str]) -> bytes:
+    """Return a pcapng file with comments added. The keys are packet numbers, from 0."""
+    parts, packet, end = [], 0, 0
+    with contextlib.suppress(Damage):  # a recorder that was killed leaves half a block
+        for at, order, kind, block in blocks(pcapng):
+            body, end = block[8:], at + len(block) + 4
+            if kind == _EPB:
+                if packet in comments:
+                    captured = struct.unpack_from(order + "I", block, 20)[0]
+                    options = 20 + captured + -captured % 4
+                    text = comments[packet].encode()
+                    # The comment comes last, because readers look for the packet's flags first.
+                    body = body[:options] + body[options:].removesuffix(bytes(4))
+                    body += struct.pack(order + "HH", _COMMENT, len(text)) + text
+                    body += bytes(-len(text) % 4 + 4)
+                packet += 1
+            length = struct.pack(order + "I", len(body) + 12)
+            parts.append(struct.pack(order + "I", kind) + length + body + length)
+    return b"".join([*parts, pcapng[end:]])

@@ -20,7 +20,7 @@ from tests.support.segments.captures import FOREIGN
 
 from tcplab.errors import CaptureError
 from tcplab.segments import from_packets
-from tcplab.segments.pcap import PacketTable, read_packets
+from tcplab.segments.pcap import PacketTable, blocks, commented, packets_in, read_packets
 
 
 @pytest.fixture
@@ -144,6 +144,16 @@ def test_the_direction_of_each_packet(capture_file: Path) -> None:
     frames = [Frame(b"x" * n, n, flags=flags) for n, flags in enumerate([1, 2, None, 0, 6, 3])]
     packets = read(capture_file, forge.pcapng(frames))
     assert packets.outbound.tolist() == [0, 1, -1, -1, 1, -1]
+
+
+def test_comments_keep_the_half_block_at_the_end() -> None:
+    whole = forge.pcapng([Frame(bytes(60)), Frame(bytes(61))])
+    *_earlier, (last, _order, _kind, _block) = blocks(whole)
+    cut = whole[: last + 20]
+    made = commented(cut, {0: "why it left"})
+    assert made.endswith(whole[last : last + 20])
+    assert b"why it left" in made
+    assert len(packets_in(made, "made")) == len(packets_in(cut, "cut")) == 1
 
 
 def test_unknown_blocks_are_stepped_over(capture_file: Path) -> None:

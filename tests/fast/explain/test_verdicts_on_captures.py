@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 from bench.explain import KINDS, make_capture
-from tests.support import forge
 from tests.support.forge import Frame, Talk
 
 from tcplab.cli import main
 from tcplab.cli.explain import OfCapture, from_capture
 from tcplab.explain import Explanation
-from tcplab.explain.comments import commented
-from tcplab.segments.pcap import blocks, packets_in
 
 MS = 1_000_000
 SCALED = [("MSS", 1460), ("WScale", 7)]
@@ -192,16 +189,6 @@ def test_a_long_capture_is_listed_if_an_option_asks_for_it(
         assert "To list" not in output
         assert "10 bytes" in output
     assert "TCP_NODELAY on" in output
-
-
-def test_capture_whose_last_block_is_cut_keeps_what_it_has() -> None:
-    whole = forge.pcapng([Frame(bytes(60)), Frame(bytes(61))])
-    *_earlier, (last, _order, _kind, _block) = blocks(whole)
-    cut = whole[: last + 20]
-    made = commented(cut, {0: "why it left"})
-    assert made.endswith(whole[last : last + 20])
-    assert b"why it left" in made
-    assert len(packets_in(made, "made")) == len(packets_in(cut, "cut")) == 1
 
 
 def delayed(step_ns: int = MS) -> Talk:

@@ -17,8 +17,8 @@ from tests.support.figures.readable import assert_readable
 from tcplab import demos, figures, widgets
 from tcplab.demos.view import DemoView
 from tcplab.timeline import Reason
-from tcplab.timeline.modelled import message_timeline
 from tcplab.widgets import job, words
+from tcplab.widgets.modelled import message_timeline
 from tcplab.widgets.panel import Panel
 from tcplab.widgets.spec import Job, Lane, Shown, load
 from tcplab.widgets.strip import LONG_S, live

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcplab.experiments import cork
 from tcplab.models import NetworkPath, message_cost
 from tcplab.timeline import Timeline
-from tcplab.timeline.modelled import message_timeline
+from tcplab.widgets.modelled import message_timeline
 from tcplab.widgets.panels.small_writes import headline, lab, timelines, variant_call
 from tcplab.widgets.spec import PanelCall, Values
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from tcplab.experiments import small_writes
 from tcplab.models import NetworkPath, Peer, message_cost
 from tcplab.timeline import Timeline
-from tcplab.timeline.modelled import message_timeline
+from tcplab.widgets.modelled import message_timeline
 from tcplab.widgets.spec import PanelCall, Values
 
 MESSAGES: Final = 10

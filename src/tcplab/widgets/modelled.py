@@ -11,10 +11,8 @@ import numpy as np
 
 from tcplab.models import Call, NetworkPath, Peer, message_calls, simulate
 from tcplab.models.conversation import SimulatedPacket
-from tcplab.programs import Event
 from tcplab.segments import ACK, DTYPE, SYN, TCP, SegmentArray
-from tcplab.timeline.exchange import Exchange
-from tcplab.timeline.timeline import Timeline
+from tcplab.timeline import Event, Exchange, Timeline
 
 _CLIENT, _SERVER = 40_000, 5001  # port numbers
 REPLY_BYTES: Final = 2
