@@ -130,7 +130,8 @@ def _lost(conversation: Conversation) -> SegmentArray:
     """Return the client's data that the server's host never acknowledged."""
     answers, sent = conversation.rows.sent_by("server"), conversation.rows.data("client")
     acked = answers["ack"][~answers.is_rst].max(initial=0)
-    return sent[sent["seq"] + sent["payload_bytes"] > acked]
+    lost: SegmentArray = sent[sent["seq"] + sent["payload_bytes"] > acked]
+    return lost
 
 
 def _is_idle(conversation: Conversation, fin_ns: int) -> bool:
