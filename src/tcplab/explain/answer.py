@@ -83,11 +83,11 @@ class Explanation:
             return str(REPORT["no-data" if self.conversations else "no-connection"])
         if one.cause == "not-connected":
             return one.evidence
+        text = self._share(one) + one.title
         if one.kind != "none":
-            return self._share(one) + one.title
+            return text
         if (unknown := self._unexplained) is not None:
-            return f"not explained: {unknown}; {self._share(one)}{one.title}"
-        text = f"{self._share(one)}{one.title}"
+            return f"not explained: {unknown}; {text}"
         if not self.conversations:
             return f"no TCP connection of the client was captured; {text}"
         if any(finding.kind == "fault" for finding in self.findings):
@@ -141,10 +141,11 @@ class Explanation:
     def report(self) -> str:
         """Return the verdict with its evidence and fix, the ledger, and missing evidence."""
         lines = [f"Verdict: {self.sentence}"]
+        calls, percent = self.recorded.client.calls, 100 * self.overhead
         if self.ledger is not None and self.ledger.run_ms:
-            lines += [f"The {'run' if self.recorded.client.calls else 'capture'}: {self._sum()}"]
+            lines += [f"The {'run' if calls else 'capture'}: {self._sum()}"]
         if self.overhead >= _SLOWED:
-            lines.append("  note  " + REPORT["slowed"].format(percent=100 * self.overhead))
+            lines.append("  note  " + REPORT["slowed"].format(percent=percent))
         for number, one in enumerate(self.findings):
             if (one.kind == "none" and not (one.evidence and not number)) or (
                 number and not (one.share or one.run_share or one.kind == "fault")
@@ -156,7 +157,7 @@ class Explanation:
             lines += [f"  fix   {one.fix}"] * bool(one.fix)
         if self._unexplained is not None:
             lines += [f"  look  {REPORT['look']}"]
-        cost = [self._cost()] if self.recorded.client.calls else []
+        cost = [REPORT["cost"].format(calls=calls, percent=percent)] if calls else []
         for part in (self._divided(), self._tries(), self._connections(), cost):
             lines += ["", *part] if part else []
         if notes := [*self.recorded.notes, *self.missing]:
@@ -228,9 +229,6 @@ class Explanation:
                 text = REPORT["socket"]
                 lines.append(text.format(**facts, last=last, rtt=rtt, rwnd=rwnd, sndbuf=sndbuf))
         return lines
-
-    def _cost(self) -> str:
-        return REPORT["cost"].format(calls=self.recorded.client.calls, percent=100 * self.overhead)
 
     # ---- as JSON ----
 

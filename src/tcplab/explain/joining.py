@@ -120,11 +120,6 @@ class Conversation:
         syns: SegmentArray = sent[sent.is_syn]
         return syns
 
-    def passed_later(self, side: str, since_ns: int) -> bool:
-        """Return whether a packet without data passed from `side` after `since_ns`."""
-        sent = self.rows.sent_by(side)
-        return bool((~sent.carries_data & (sent["time_ns"] > since_ns)).any())
-
 
 def arrivals_at(conversations: Sequence[Conversation], side: str) -> dict[int, Sequence[int]]:
     """Return the times at which data or a FIN reached each socket of a side, by its cookie."""
@@ -255,8 +250,7 @@ def _explained(
         side: _log(result.sockets.get(side), own, side) for side, (own, _) in views.items()
     }
     for side, (own, others) in views.items():
-        timeline = _timeline(result, side, own, others, recorded.rate_mbit)
-        if timeline is not None:
+        if (timeline := _timeline(result, side, own, others, recorded.rate_mbit)) is not None:
             result.timelines[side] = timeline
     return result
 
@@ -346,15 +340,13 @@ def _timeline(
         conversation.missing.append(f"calls that handed {unseen} bytes to TCP (the {side}'s)")
     number = int(own["connection"][0])
     alone = replace(exchange, log=None, peer_log=None, tcp_info=None, samples=())
-    whose = f"the {side}'s packets cannot be explained"
-    candidates = [(alone, whose)]
-    if log is not None or peer_log is not None:
-        candidates.insert(0, (exchange, f"the {side}'s calls do not fit its packets"))
-    for candidate, whose in candidates:
+    candidates = [(exchange, "calls do not fit its packets")] * bool(log or peer_log)
+    candidates += [(alone, "packets cannot be explained")]
+    for candidate, what in candidates:
         try:
             return explain(candidate, connection=number, sender=side)
         except ValueError as error:
-            conversation.missing.append(f"{whose}: {error}")
+            conversation.missing.append(f"the {side}'s {what}: {error}")
     return None
 
 

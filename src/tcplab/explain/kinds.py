@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import median_high
 from typing import Final
 
 import numpy as np
@@ -236,10 +237,9 @@ def _held_inside(
                 waits[" port ".join(map(str, socket.peer))] += _held(socket)
         for peer, waited in waits.items():
             if len(waited) >= _PATTERN:
-                took = sorted(end - start for start, end in waited)
-                facts = {"whose": whose, "peer": peer, "count": len(waited)}
-                took_ms = took[len(took) // 2] / 1e6
-                yield "nagle-inside", {**facts, "took_ms": took_ms}, merged(waited)
+                took_ms = median_high(end - start for start, end in waited) / 1e6
+                facts = {"whose": whose, "peer": peer, "count": len(waited), "took_ms": took_ms}
+                yield "nagle-inside", facts, merged(waited)
 
 
 def _held(socket: SocketCalls) -> Iterator[Interval]:

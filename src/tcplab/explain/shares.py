@@ -75,7 +75,7 @@ def waits(conversation: Conversation) -> Iterator[Wait]:
 def behind_others(waited: Sequence[Sequence[Wait]]) -> list[list[Wait]]:
     """Return the waits of all connections, some of them for the queue that other data made."""
     queued = [
-        (number, wait.side, (wait.start_ns, wait.end_ns))
+        (number, wait.side, wait.interval)
         for number, several in enumerate(waited)
         for wait in several
         if wait.cause == "link-rate"
@@ -95,8 +95,7 @@ def behind_others(waited: Sequence[Sequence[Wait]]) -> list[list[Wait]]:
 def _behind(wait: Wait, queue: Sequence[Interval]) -> Wait:
     if not wait.is_strange:
         return wait
-    whole = [(wait.start_ns, wait.end_ns)]
-    if total_ms(within(whole, queue)) < 0.5 * wait.ms:
+    if total_ms(within([wait.interval], queue)) < 0.5 * wait.ms:
         return wait
     return replace(wait, cause="link-rate", is_behind=True)
 
@@ -352,7 +351,9 @@ def black_hole_bytes(conversation: Conversation, side: str) -> int | None:
     if max(sent.values(), default=0) < _NEVER_CAME:
         return None
     # On a path that was cut off, small packets would not have passed either.
-    return largest if largest or conversation.passed_later(side, segments[0].time_ns) else None
+    passed = conversation.rows.sent_by(side)
+    later = ~passed.carries_data & (passed["time_ns"] > segments[0].time_ns)
+    return largest if largest or later.any() else None
 
 
 # ---- the sum -------------------------------------------------------------------------------------
@@ -389,7 +390,7 @@ def divided(conversation: Conversation, waited: Iterable[Wait]) -> Division:
         return Division({"unknown": waiting}, ())
     by_cause: dict[str, list[Interval]] = {cause: [] for cause in ORDER}
     for wait in waited:
-        by_cause[wait.cause].append((wait.start_ns, wait.end_ns))
+        by_cause[wait.cause].append(wait.interval)
     total, rest = shared_out(by_cause, waiting)
     nexts = {
         side: sorted(event.time_ns for event in timeline.writes or timeline.segments)

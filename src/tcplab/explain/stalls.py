@@ -6,6 +6,7 @@ import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import median_high
 from typing import Final
 
 from tcplab.explain.intervals import Interval, merged, total_ms
@@ -14,7 +15,7 @@ from tcplab.models import Reason
 from tcplab.programs import SocketCalls
 from tcplab.programs.calls import HANDS_OVER, SocketCall
 from tcplab.timeline import Segment, Timeline
-from tcplab.timeline.parts import Ack
+from tcplab.timeline.parts import Ack, time_of
 
 #: Both programs must have waited this long for the end of the recording.
 _STUCK_NS: Final = 300_000_000
@@ -45,6 +46,10 @@ class Wait:
     facts: Mapping[str, object] = field(default_factory=dict)
     is_strange: bool = False  #: True for a wait on the link that its own data do not explain
     is_behind: bool = False  #: True for a wait on the link behind data of another connection
+
+    @property
+    def interval(self) -> Interval:
+        return self.start_ns, self.end_ns
 
     @property
     def ms(self) -> float:
@@ -182,14 +187,9 @@ def _small_reads(side: str, socket: SocketCalls) -> Iterator[Wait]:
         "size": f"{taken / len(small):.0f} byte{'s' * (taken >= 1.5 * len(small))}",
         "unread": max(call.unread for call in small),
     }
-    for interval in merged(_runs([*small, socket.calls[-1]])):
+    times = pairwise(call.time_ns for call in [*small, socket.calls[-1]])
+    for interval in merged((start, end) for start, end in times if end - start <= _SOON_NS):
         yield Wait(*interval, "small-reads", side, facts=facts)
-
-
-def _runs(calls: Sequence[SocketCall]) -> Iterator[Interval]:
-    for before, after in pairwise(calls):
-        if after.time_ns - before.time_ns <= _SOON_NS:
-            yield before.time_ns, after.time_ns
 
 
 # ---- a window of the protocol above TCP ----------------------------------------------------------
@@ -218,21 +218,20 @@ def _granted(side: str, timeline: Timeline) -> Iterator[Wait]:
         return
     grants = [ack for ack in timeline.acks if 0 < ack.payload_bytes <= _GRANT_BYTES]
     pauses = _pauses(timeline, grants, _GRANT_SOON_NS)
-    times = [segment.time_ns for segment in timeline.segments]
-    early = [ack for ack in grants if _sent_by(timeline, times, ack.time_ns) > ack.ack]
+    early = [ack for ack in grants if _sent_by(timeline, ack.time_ns) > ack.ack]
     if len(pauses) < _PAUSES or len(early) < len(pauses) / 8:
         return
     starts = [before.end for before, _after in pauses]
-    bursts = sorted(after - before for before, after in pairwise(starts))
-    if bursts[len(bursts) // 2] < _BURST_SEGMENTS * timeline.mss_bytes:
+    bursts = [after - before for before, after in pairwise(starts)]
+    if median_high(bursts) < _BURST_SEGMENTS * timeline.mss_bytes:
         return
     # Once the pattern is known, a program that was slow to continue was waiting, too.
     pauses = _pauses(timeline, grants, 1 << 62)
-    in_flight = sorted(before.end - timeline.last_ack(before.time_ns).ack for before, _ in pauses)
+    in_flight = [before.end - timeline.last_ack(before.time_ns).ack for before, _ in pauses]
     facts = {
         "reader": other(side),
         "times": len(pauses),
-        "in_flight": in_flight[len(in_flight) // 2],
+        "in_flight": median_high(in_flight),
         "room": min(_room(timeline, before) for before, _after in pauses),
     }
     for before, after in pauses:
@@ -245,12 +244,10 @@ def _pauses(
     """Return the segments around each pause that a short message ended, with room in the window."""
     pauses = []
     for before, after in pairwise(timeline.segments):
-        if (
-            after.time_ns - before.time_ns < _PAUSE_NS
-            or (after.waited_ms or 0) * 1e6 > _GRANT_SOON_NS
-        ):
+        held_ns = (after.waited_ms or 0) * 1e6
+        if after.time_ns - before.time_ns < _PAUSE_NS or held_ns > _GRANT_SOON_NS:
             continue
-        at = bisect.bisect_right(grants, after.time_ns, key=lambda ack: ack.time_ns)
+        at = bisect.bisect_right(grants, after.time_ns, key=time_of)
         since_ns = max(before.time_ns, after.time_ns - soon_ns)
         granted = at and grants[at - 1].time_ns >= since_ns
         if granted and _room(timeline, before) >= (timeline.mss_bytes or 0):
@@ -263,6 +260,6 @@ def _room(timeline: Timeline, segment: Segment) -> int:
     return last.ack + last.window - segment.end
 
 
-def _sent_by(timeline: Timeline, times: Sequence[int], time_ns: int) -> int:
-    at = bisect.bisect_left(times, time_ns)
+def _sent_by(timeline: Timeline, time_ns: int) -> int:
+    at = bisect.bisect_left(timeline.segments, time_ns, key=time_of)
     return timeline.segments[at - 1].end if at else 0

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
+from statistics import median_high
 from typing import Final, Literal
 
 from tcplab.explain import kinds
@@ -155,7 +156,9 @@ class _Judge:
         return _told(name, kind, facts, share=share, ms=ms)
 
     def _facts(self, cause: str) -> Mapping[str, object]:
-        """Return the facts of the longest wait for a cause."""
+        """Return the facts of the longest wait for a cause, or of the program that is the cause."""
+        if cause in ("client", "server"):
+            return self._program(cause)
         longest = max(self._waits[cause], key=lambda wait: wait.ms, default=None)
         return {} if longest is None else {"side": longest.side, **longest.facts}
 
@@ -172,35 +175,28 @@ class _Judge:
         long = each_ms >= FAULT_EACH_MS or bool(CAUSES[name].get("brief"))
         return share >= least and ms >= FAULT_MS and long
 
-    def _server(self) -> Told:
-        return self._program("server")
-
-    def _client(self) -> Told:
-        return self._program("client")
-
-    def _program(self, side: str) -> Told:
+    def _program(self, side: str) -> Mapping[str, object]:
         known = any(side in conversation.sockets for conversation in self._conversations)
         title = "" if known else " or TCP (no calls are recorded)"
         did = ""
         if self._recorded is not None:
             did = kinds.doings_of(side, self._recorded, self._conversations, self.divisions)
             did = f"; meanwhile it was {did}" * bool(did)
-        return side, {"title": title, "did": did}
+        return {"title": title, "did": did}
 
     # ---- small segments ----
 
     def _nagle_delayed_ack(self) -> Told:
-        delays = sorted(
+        delays = [
             ack.delay_ms
             for timeline in self._timelines()
             for ack in timeline.acks
             if ack.delay_ms is not None and ack.reason == "ack-delayed-by-peer"
-        )
+        ]
         known = any(wait.segment is not None for wait in self._waits["nagle-delayed-ack"])
-        delay = CAUSES["delay"]["known" if known else "seen"] if delays else ""
-        late_ms = delays[len(delays) // 2] if delays else 0.0
-        facts = {**self._small("nagle-delayed-ack"), "delay": delay.format(late_ms=late_ms)}
-        return "nagle-delayed-ack", facts
+        text = CAUSES["delay"]["known" if known else "seen"]
+        delay = text.format(late_ms=median_high(delays)) if delays else ""
+        return "nagle-delayed-ack", {**self._small("nagle-delayed-ack"), "delay": delay}
 
     def _nagle(self) -> Told:
         return "nagle", self._small("nagle")
@@ -211,8 +207,8 @@ class _Judge:
         return {"writes": self._writes(cause), "small": CAUSES[fix]["fix"]}
 
     def _forgotten_cork(self) -> Told:
-        took_ms = sorted(wait.ms for wait in self._waits["forgotten-cork"])
-        after = f", after {took_ms[len(took_ms) // 2]:.0f} ms" if took_ms else ""
+        took_ms = [wait.ms for wait in self._waits["forgotten-cork"]]
+        after = f", after {median_high(took_ms):.0f} ms" if took_ms else ""
         return "forgotten-cork", {"writes": self._writes("forgotten-cork"), "after": after}
 
     def _usual_writes(self, cause: str) -> tuple[str, tuple[int, ...]] | None:
@@ -254,11 +250,7 @@ class _Judge:
         conversation, reader = self._conversations[number], other(side)
         socket = conversation.sockets.get(reader)
         timeline = conversation.timelines.get(side)
-        waited = [
-            (wait.start_ns, wait.end_ns)
-            for wait in self._of_each[number]
-            if wait.cause == "receive-window"
-        ]
+        waited = [wait.interval for wait in self._of_each[number] if wait.cause == "receive-window"]
         behind = socket is not None and is_behind(socket, waited)
         facts: dict[str, object] = {"side": side, "reader": reader}
         if socket is not None and behind:
@@ -278,10 +270,8 @@ class _Judge:
     @staticmethod
     def _unscaled(conversation: Conversation) -> str:
         """Return the side whose SYN lacks the window scale option, or ""."""
-        syns = {side: conversation.syns(side) for side in ("server", "client")}
-        if not all(map(len, syns.values())):
-            return ""
-        return next((side for side, rows in syns.items() if rows["wscale"].max() < 0), "")
+        sides = ("server", "client") if conversation.handshake_ns else ()
+        return next((side for side in sides if conversation.syns(side)["wscale"].max() < 0), "")
 
     def _send_buffer(self) -> Told:
         for conversation, several in zip(self._conversations, self._of_each, strict=True):
@@ -317,7 +307,7 @@ class _Judge:
         for name, several in (("loss-by-timer", slow), ("loss-by-report", fast)):
             if several:
                 count = f"{len(several)} retransmission{'s' * (len(several) > 1)}"
-                facts = {"middle_ms": several[len(several) // 2], "ms": sum(several)}
+                facts = {"middle_ms": median_high(several), "ms": sum(several)}
                 repairs.append(CAUSES[name]["evidence"].format(count=count, **facts))
         return "loss", {"repairs": "; ".join(repairs) or "retransmissions on the connection"}
 
@@ -326,11 +316,10 @@ class _Judge:
         return "congestion-window-after-losses" if lossy else "congestion-window", {}
 
     def _in_flight(self) -> Told:
-        messages = sum(map(requests, self._conversations))
         most = max(map(in_turn, self._conversations), default=0)
         if most >= MANY_REQUESTS and self._rtt_ms >= LONG_RTT_MS and self._is_long("in-flight"):
             return "round-trips", {"count": most, "rtt_ms": self._rtt_ms}
-        return "in-flight", {"messages": messages}
+        return "in-flight", {"messages": sum(map(requests, self._conversations))}
 
     def _link_rate(self) -> Told:
         queued = {wait.side for wait in self._waits["link-rate"] if wait.is_behind}

@@ -11,7 +11,7 @@ import numpy as np
 from tcplab.models.buffers import MAX_WINDOW_SCALE
 from tcplab.programs import Event, SocketOptions
 from tcplab.programs.reports import TcpInfo
-from tcplab.segments import FIN, SYN, TCP, SegmentArray
+from tcplab.segments import FIN, TCP, SegmentArray
 from tcplab.timeline.clocks import on_one_clock, straightened
 from tcplab.timeline.copies import without_copies
 
@@ -62,10 +62,6 @@ class Packet:
     @property
     def fin(self) -> bool:
         return bool(self.flags & FIN)
-
-    @property
-    def syn(self) -> bool:
-        return bool(self.flags & SYN)
 
 
 class Evidence:

@@ -53,7 +53,6 @@ class Hold:
     #: "kernel" (bytes in the sender's queue, or awaiting retransmission), "application" (bytes not
     #: yet handed to TCP) or "wire" (bytes in flight)
     where: str = "kernel"
-    merged: int = 1  #: Number of holds merged into this one; see `Timeline.merged_holds`
 
     @property
     def duration_ms(self) -> float:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from tcplab.models import Reason
 from tcplab.models.kernel import RTO_MIN_MS
+from tcplab.segments import FIN, SYN
 from tcplab.timeline.evidence import WRITES, Evidence, Packet
 from tcplab.timeline.observations import Observations, ReplayEvent
 from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write, count_bytes
@@ -193,7 +194,7 @@ class Replay:
             return None
         why = opened.why
         if why.reason is Reason.UNKNOWN:
-            why = self._sampled(opened, time_ns) or why
+            why = self._sampled(opened.since, time_ns, in_call=opened.in_call) or why
         where = "application" if why.reason is Reason.SNDBUF_LIMITED else "kernel"
         told = why.reason, why.evidence, why.missing
         waiting_bytes = max(self.sender.queued, 0)
@@ -201,11 +202,9 @@ class Replay:
         self.holds.append(hold)
         return hold
 
-    def _sampled(self, opened: _Open, end_ns: int) -> Why | None:
+    def _sampled(self, since: ReplayEvent, end_ns: int, *, in_call: bool) -> Why | None:
         segments, room = (self._free.segments, self._free.room_bytes) if self._free else (0, 0)
-        return self._seen.sampled(
-            opened.since.time_ns, end_ns, segments, room, in_call=opened.in_call
-        )
+        return self._seen.sampled(since.time_ns, end_ns, segments, room, in_call=in_call)
 
     # ---- the application ----
 
@@ -298,7 +297,7 @@ class Replay:
     def _is_duplicate(self, packet: Packet) -> bool:
         """Return whether this is a duplicate ACK (RFC 5681, 2). Any ACK with SACK blocks is one."""
         same_window = packet.ack + packet.window == self.sender.window_end
-        plain = not (packet.payload_bytes or packet.syn or packet.fin)
+        plain = not (packet.payload_bytes or packet.flags & (SYN | FIN))
         return bool(packet.sack_blocks) or (plain and same_window and self.sender.unacked > 0)
 
     def _lost(self) -> None:
@@ -462,17 +461,12 @@ class Replay:
         """Return the verdict on a segment if there is no log. Only full ones can be explained."""
         if not self.sender.is_full(packet):
             return Why(Reason.UNKNOWN, "", NO_LOG), None, None
-        if (release := self._window_opened(moment, packet)) is not None:
-            return self._seen.by_ack(release, packet), None, release.number
+        ack = self._seen.last_ack
+        lacked_room = packet.end > self.sender.window_end_before  # only the last ACK made room
+        if lacked_room and ack is not None and moment.time_ns - ack.time_ns <= 2 * CLOSE_NS:
+            return self._seen.by_ack(ack, packet), None, ack.number
         has_tail = bool(self.sender.tail_bytes(packet))
         return _without_proof(self.sender.why_full(packet), has_tail), None, None
-
-    def _window_opened(self, moment: ReplayEvent, packet: Packet) -> ReplayEvent | None:
-        """Return the ACK just before a segment if only this ACK made room for it, or None."""
-        ack = self._seen.last_ack
-        if ack is None or moment.time_ns - ack.time_ns > 2 * CLOSE_NS:
-            return None
-        return ack if packet.offset + packet.payload_bytes > self.sender.window_end_before else None
 
     def _not_held(self, moment: ReplayEvent, packet: Packet) -> Verdict:
         since = self._free.since if self._free else moment
@@ -500,23 +494,19 @@ class Replay:
         late_ns = moment.time_ns - since.time_ns
         if late_ns <= RACE_NS:
             return None
+        deferred = self._free.deferred if self._free else None
+        sampled = self._sampled(since, moment.time_ns, in_call=self._seen.in_call(moment))
         if late_ns <= CLOSE_NS:
             # A wait this short counts only if TCP_INFO shows it, or if an ACK ended a deferral that
             # the kernel's rule requires. Deferred bursts leave with the next ACK.
-            opened = _Open(since, self._seen.mystery(), in_call=self._seen.in_call(moment))
-            return self._sampled(opened, moment.time_ns) or self._deferred_until_ack(since)
-        in_flight = self._free.surely_bytes if self._free else 0
-        why = self._seen.blocked_call(moment, in_flight)
-        if why.reason is Reason.UNKNOWN and self._free is not None and self._free.deferred:
-            opened = _Open(since, why, in_call=self._seen.in_call(moment))
-            return self._sampled(opened, moment.time_ns) or self._free.deferred
+            ack = self._seen.last_ack
+            came = ack is not None and ack.time_ns > since.time_ns
+            return sampled or (deferred if came else None)
+        why = self._seen.blocked_call(moment, self._free.surely_bytes if self._free else 0)
+        if why.reason is Reason.UNKNOWN and deferred is not None:
+            return sampled or deferred
         limit_ns = LATE_NS if since.kind == "in" else CALL_NS
         return None if why.reason is Reason.UNKNOWN and late_ns <= limit_ns else why
-
-    def _deferred_until_ack(self, since: ReplayEvent) -> Why | None:
-        ack = self._seen.last_ack
-        came = ack is not None and ack.time_ns > since.time_ns
-        return self._free.deferred if self._free is not None and came else None
 
     def _race(self, moment: ReplayEvent) -> bool:
         """Return whether the ACK captured just before the hold was processed only after its start.
@@ -589,7 +579,7 @@ class Replay:
             if opened.why.reason is Reason.CWND_LIMITED:
                 self.sender.cwnd.contradicted()
             return self.sender.why_at_once(packet), None, None
-        if opened.mystery and self._sampled(opened, moment.time_ns) is not None:
+        if opened.mystery and self._sampled(opened.since, moment.time_ns, in_call=opened.in_call):
             return self._after_hold(moment, packet)
         missing = opened.why.missing or "what let it go: neither a call nor an ACK was recorded"
         return Why(Reason.UNKNOWN, "", missing), self._close(moment.time_ns), None

@@ -159,8 +159,7 @@ class Timeline:
                 at = len(result)
                 result.append(hold)
             else:
-                before = result[at]
-                result[at] = replace(hold, start_ns=before.start_ns, merged=before.merged + 1)
+                result[at] = replace(hold, start_ns=result[at].start_ns)
             open_at[hold.end_ns, hold.reason, hold.where] = at
         return result
 
