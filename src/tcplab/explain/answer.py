@@ -110,7 +110,8 @@ class Explanation:
         """The time of the run without a known cause, in words, or None if there is little of it."""
         if self.ledger is None:
             return None
-        unknown_ms, run_ms = self.ledger.unexplained_ms, self.ledger.run_ms
+        run_ms = self.ledger.run_ms
+        unknown_ms = self.ledger.ms("unexplained") + self.ledger.ms("unknown")
         noise_ms = max(_UNEXPLAINED_MS, self.ledger.ms("cpu"))
         if unknown_ms <= max(_UNEXPLAINED_SHARE * run_ms, noise_ms):
             return None

@@ -160,18 +160,15 @@ def _small_mss(conversations: Sequence[Conversation]) -> Iterator[Fault]:
     if not senders:
         return
     count, side, mss, conversation = max(senders, key=lambda sender: sender[0])
-    facts = {"side": side, "count": count, "mss": mss}
-    sockets = conversation.sockets.items()
     set_by = [
         f"the {whose} set TCP_MAXSEG to {size}"
-        for whose, socket in sockets
+        for whose, socket in conversation.sockets.items()
         if (size := socket.fixed("maxseg")) is not None
     ]
-    if set_by:
-        yield "small-mss-set", {**facts, "why": " and ".join(set_by)}, ()
-    else:
-        offered = conversation.rows["mss"][conversation.rows.is_syn].tolist()
-        yield "small-mss", {**facts, "why": " and ".join(map(str, offered))}, ()
+    offered = map(str, conversation.rows["mss"][conversation.rows.is_syn].tolist())
+    why = " and ".join(set_by or offered)
+    facts = {"side": side, "count": count, "mss": mss, "why": why}
+    yield "small-mss-set" if set_by else "small-mss", facts, ()
 
 
 def _small_segments(conversations: Sequence[Conversation]) -> Iterator[Fault]:

@@ -61,10 +61,6 @@ class RunLedger:
         """Return the time of the run that a cause took."""
         return sum(entry.ms for entry in self.entries if entry.cause == cause)
 
-    @property
-    def unexplained_ms(self) -> float:
-        return self.ms("unexplained") + self.ms("unknown")
-
 
 def make_ledger(
     recorded: CommandExchange,

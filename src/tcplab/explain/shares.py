@@ -112,6 +112,7 @@ class _Sender:
             "accept-queue": {"times": conversation.overflows},
         }
         self._transfers = _transfers(timeline)
+        self._starts = {write.message: write.time_ns for write in reversed(timeline.writes)}
         socket = conversation.sockets.get(side)
         reader = conversation.sockets.get(other(side))
         self._away = [] if reader is None else _away(reader)
@@ -239,10 +240,6 @@ class _Sender:
         idle_ns = begin_ns - self._timeline.segments[at - 1].time_ns if at else 0
         paused = idle_ns > _IDLE_NS + rtt_ns
         return "slow-start-after-idle" if paused else "congestion-window"
-
-    @cached_property
-    def _starts(self) -> dict[int, int]:
-        return {write.message: write.time_ns for write in reversed(self._timeline.writes)}
 
 
 def _transfers(timeline: Timeline) -> set[int]:

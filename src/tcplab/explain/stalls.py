@@ -72,13 +72,12 @@ def stalls(conversation: Conversation) -> Iterator[Wait]:
 
 def _stuck(conversation: Conversation) -> Iterator[Wait]:
     """Yield the wait of two programs that write, or that read, until the recording ends."""
-    sides = {side: socket for side, socket in conversation.sockets.items() if socket.calls}
-    if len(sides) < 2:
+    if len(conversation.sockets) < 2:
         return
     end_ns = min(conversation.end_ns, *_ends(conversation))
     calls = {
         side: [call for call in socket.calls if call.time_ns < end_ns]
-        for side, socket in sides.items()
+        for side, socket in conversation.sockets.items()
     }
     if not all(calls.values()):
         return

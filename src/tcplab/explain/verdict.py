@@ -260,18 +260,14 @@ class _Judge:
             if socket is not None and (size := socket.fixed(option)) is not None:
                 return cause, {**facts, "size": size}
         largest = max((ack.window for ack in timeline.acks), default=0) if timeline else 0
-        if (unscaled := self._unscaled(conversation)) and largest >= _UNSCALED_BYTES:
-            return "no-window-scaling", {"side": unscaled}
+        sides = ("server", "client") if conversation.handshake_ns else ()
+        unscaled = [side for side in sides if conversation.syns(side)["wscale"].max() < 0]
+        if unscaled and largest >= _UNSCALED_BYTES:
+            return "no-window-scaling", {"side": unscaled[0]}
         if socket is None:
             return "unrecorded-reader", facts
         grows = timeline is not None and _grows(timeline)
         return "growing-window" if grows else "receive-window", facts
-
-    @staticmethod
-    def _unscaled(conversation: Conversation) -> str:
-        """Return the side whose SYN lacks the window scale option, or ""."""
-        sides = ("server", "client") if conversation.handshake_ns else ()
-        return next((side for side in sides if conversation.syns(side)["wscale"].max() < 0), "")
 
     def _send_buffer(self) -> Told:
         for conversation, several in zip(self._conversations, self._of_each, strict=True):

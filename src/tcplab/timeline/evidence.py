@@ -108,15 +108,15 @@ class Evidence:
         _check_one_clock(self.out, peer_into)
         if log is not None:
             _check_belongs(log, self.out, self.into, at_peer=self.at_peer)
-        #: How much earlier than the log the capture ends, or None. The log shows this if the
-        #: application read bytes that no captured packet carried
-        self.cut_ns = _cut(self.out, self.into, log)
-        if self.cut_ns is not None and log is not None:
+        last_ns = max(packets[-1].time_ns for packets in (self.out, self.into) if packets)
+        #: How much earlier than the log the capture ends, or None
+        self.cut_ns: int | None = None
+        if log and _lacks_reads(log, self.into) and log[-1].time_ns - last_ns > CLOCK_NOISE_NS:
+            self.cut_ns = log[-1].time_ns - last_ns
             # The capture does not show what happened to writes after its end.
-            last_ns = _end(self.out, self.into, None)
             log = [event for event in log if event.time_ns <= last_ns]
         self.log = log  #: The sender's events, or None if there is no log
-        self.end_ns = _end(self.out, self.into, log)  #: End of the recording
+        self.end_ns = max(last_ns, log[-1].time_ns) if log else last_ns  #: End of the recording
 
     def _take_options(self, rows: SegmentArray) -> None:
         exchange, options = self.exchange, self.exchange.options
@@ -285,22 +285,14 @@ def _smallest_rtt(rows: SegmentArray, direction: int) -> int | None:
     return int(rtts[is_first].min()) if is_first.any() else None
 
 
-def _end(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | None) -> int:
-    times = [packets[-1].time_ns for packets in (out, into) if packets]
-    return max([*times, log[-1].time_ns] if log else times)
-
-
-def _cut(out: Sequence[Packet], into: Sequence[Packet], log: Sequence[Event] | None) -> int | None:
-    """Return how long before the log's end the capture ends, if packets are missing, or None."""
+def _lacks_reads(log: Sequence[Event], into: Sequence[Packet]) -> bool:
+    """Return whether the application read bytes that no captured packet carried."""
     replies, reads = (
-        sum(event.bytes for event in log or () if event.name == name) for name in ("reply", "read")
+        sum(event.bytes for event in log if event.name == name) for name in ("reply", "read")
     )
     received = max((packet.end for packet in into), default=0)
     # A reply arrives on this connection, but the application may also read from another connection.
-    if not log or not (replies > received or replies + reads > received > 0):
-        return None
-    early_ns = log[-1].time_ns - _end(out, into, None)
-    return early_ns if early_ns > CLOCK_NOISE_NS else None
+    return replies > received or replies + reads > received > 0
 
 
 # ---- do the recordings belong together -----------------------------------------------------------

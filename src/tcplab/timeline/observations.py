@@ -45,10 +45,6 @@ class Observations:
         self._next = moment.number + 1
         return self._app[moment.number]
 
-    def name_of(self, moment: ReplayEvent) -> str:
-        """Return the name of the call at this moment."""
-        return self._app[moment.number].name
-
     @property
     def following(self) -> Event | None:
         return self._app[self._next] if self._next < len(self._app) else None

@@ -543,7 +543,7 @@ class Replay:
         return self._by_call(release, held_for, packet), hold, None
 
     def _by_call(self, release: ReplayEvent, held_for: Reason, packet: Packet) -> Why:
-        if (name := self._seen.name_of(release)) in _BY_OPTION:
+        if (name := (self._e.log or ())[release.number].name) in _BY_OPTION:
             return _BY_OPTION[name][0]
         if self.sender.is_full(packet):
             return Why(Reason.FULL_SIZED, "a full segment had come together")
