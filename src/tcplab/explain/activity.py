@@ -114,14 +114,9 @@ class Activities:
         """Return each failed attempt with the pause after it, and its index in `log.failed`."""
         result = []
         for number, attempt in enumerate(self.log.failed):
-            again_ns = next(
-                (
-                    step.time_ns
-                    for step in self.threads[attempt.pid]
-                    if step.time_ns > attempt.start_ns and step.kind == "connect"
-                ),
-                1 << 63,
-            )
+            steps = self.threads[attempt.pid]
+            connects = (step.time_ns for step in steps if step.kind == "connect")
+            again_ns = next((at for at in connects if at > attempt.start_ns), 1 << 63)
             later = self._from(attempt.pid, attempt.start_ns)
             slept_ns = next((d.start_ns for d in later if d.what[0] == "sleep"), 1 << 63)
             # The socket may be closed later.

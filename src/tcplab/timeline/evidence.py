@@ -93,11 +93,15 @@ class Evidence:
             self.peer_into = _packets(peer_rows, direction)
         #: True if the handshake shows that the capture was made nearer to the peer
         self.at_peer = _is_at_peer(rows, direction)
-        self._take_log(_renamed(exchange.log, direction))
+        self._take_log()
         self._take_options(rows)
 
-    def _take_log(self, log: Sequence[Event] | None) -> None:
+    def _take_log(self) -> None:
         exchange, peer_into = self.exchange, self.peer_into or ()
+        names = _NAMES[self.direction]
+        log: Sequence[Event] | None = exchange.log and [
+            event._replace(name=names.get(event.name, event.name)) for event in exchange.log
+        ]
         for name, moments in (("log", exchange.log), ("peer_log", exchange.peer_log)):
             if moments is not None and not moments:
                 raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
@@ -154,13 +158,6 @@ def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
     gaps = np.diff([*syns["time_ns"], later["time_ns"][0]]).tolist()
     mine, other = gaps if direction == 0 else reversed(gaps)
     return bool(other > HANDSHAKE_NS and mine < other / _FAR)
-
-
-def _renamed(log: Sequence[Event] | None, direction: int) -> Sequence[Event] | None:
-    if log is None:
-        return None
-    names = _NAMES[direction]
-    return [event._replace(name=names.get(event.name, event.name)) for event in log]
 
 
 # ---- which connection, and which side of it ------------------------------------------------------
