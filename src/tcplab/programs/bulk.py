@@ -118,14 +118,10 @@ def tcp_source(
     count: int = 5000,
     sndbuf_bytes: int | None = 32768,
     nodelay: bool = False,
-    untouched: bool = False,
 ) -> TcpSource:
-    """Send blocks with tcpsource to a program other than tcpsink that is already listening.
-
-    With `untouched`, tcpsource sends memory that was never written to.
-    """
+    """Send blocks with tcpsource to a program other than tcpsink that is already listening."""
     argv = _source(network, str(port), write_bytes, sndbuf_bytes, RunOptions())
-    argv += arguments(c=count, nodelay=nodelay, untouched=untouched)
+    argv += arguments(c=count, nodelay=nodelay)
     with Running(network.client, argv) as source:
         return TcpSource.from_json(source.report())
 

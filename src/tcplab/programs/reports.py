@@ -34,7 +34,6 @@ class Usage(Report):
     wall_s: float
     user_s: float
     system_s: float
-    minor_faults: int
 
     @property
     def cpu_s(self) -> float:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -9,7 +10,7 @@ from tests.support.nonempty import each
 from tcplab import LabError
 from tcplab.experiments import recordings, tcp_vs_udp, udp_batching, udp_receive_buffers
 from tcplab.lab import Loopback, Network
-from tcplab.programs import tcp_source, udp_bulk, writepattern_peer
+from tcplab.programs import udp_bulk, writepattern_peer
 
 needs_lab = pytest.mark.needs_lab
 
@@ -117,12 +118,10 @@ def test_a_batch_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_program_leaves_an_untouched_block_alone() -> None:
     """The block's pages are mapped when they are sent, not earlier."""
-    size = 1 << 25
     with Loopback() as network, writepattern_peer(network) as port:
+        block = ["tcpsource", "--json", "-p", f"{port}", "-b", "auto", "-s", f"{1 << 25}", "-c1"]
         written, untouched = (
-            tcp_source(
-                network, port, write_bytes=size, count=1, sndbuf_bytes=None, untouched=is_untouched
-            ).usage.minor_faults
-            for is_untouched in (False, True)
+            json.loads(network.client.run([*block, *option, network.server.address]).stdout)
+            for option in ([], ["--untouched"])
         )
-    assert untouched > written
+    assert untouched["usage"]["minor_faults"] > written["usage"]["minor_faults"]
