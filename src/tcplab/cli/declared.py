@@ -73,7 +73,7 @@ def call(function: Callable[..., int], given: argparse.Namespace) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
-    """Add an option for each visible parameter of an experiment, and --loopback if it applies."""
+    """Add an option for each visible parameter of an experiment."""
     for parameter in experiment.parameters.values():
         if not parameter.hidden:
             settings = _settings(parameter)
@@ -82,9 +82,6 @@ def add_options(parser: argparse.ArgumentParser, experiment: Experiment) -> None
             elif facts := "; ".join(_facts(parameter)):
                 settings["help"] += f" ({facts})"
             parser.add_argument(parameter.option, **settings)
-    if experiment.loopback_option:
-        help_text = "run on this machine's 127.0.0.1, where no packets can be recorded"
-        parser.add_argument("--loopback", action="store_true", help=help_text)
 
 
 class CommandLine(argparse.ArgumentParser):

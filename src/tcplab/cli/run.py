@@ -43,17 +43,10 @@ def add_run(commands: Any, given: Sequence[str]) -> None:
 
 def measured(experiment: Experiment, options: argparse.Namespace) -> Result[Any]:
     """Run the experiment with the options of the command line."""
-    from tcplab.lab import Loopback
-
     given = {
         name: getattr(options, name) for name in experiment.parameters if hasattr(options, name)
     }
-    result: Result[Any]
-    if experiment.loopback_option and options.loopback:
-        with Loopback() as network:
-            result = experiment.measure(**given, network=network)
-    else:
-        result = experiment.measure(**given)
+    result: Result[Any] = experiment.measure(**given)
     return result
 
 

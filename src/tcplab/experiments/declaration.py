@@ -2,7 +2,7 @@
 
 ::
 
-    @experiment("path-mtu")
+    @experiment("path-mtu", figure=("dropped",))
     def measure(path_mtu: Annotated[int, Between(576, 1499, "bytes"), "its help"] = 1200) -> …:
         \"\"\"Compare path MTU discovery, the black hole, and its fixes on a narrower hop.\"\"\"
 
@@ -34,7 +34,7 @@ from tcplab.checks.parameters import Spelled as Spelled
 from tcplab.errors import MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
-from tcplab.experiments.mode import NOT_ON_LOOPBACK, announce, mode, recorded, why_no_programs
+from tcplab.experiments.mode import announce, recorded, why_not_live
 from tcplab.experiments.provenance import RUNNING, disturbance, warning
 from tcplab.lab.host import started_commands
 
@@ -50,8 +50,7 @@ class Experiment:
     name: str  #: name on the command line, and in the names of recordings
     measure: Callable[..., Any]  #: the decorated function, which checks arguments and mode
     parameters: Mapping[str, Parameter]  #: the parameters of the function except the network
-    loopback_option: bool  #: True if the function accepts a network that may be plain loopback
-    figure: Figure = ()  #: what `figures.draw` draws, by default the first quantity
+    figure: Figure  #: what `figures.draw` draws
     finding: str = ""  #: template of the figure's title (see tcplab.figures.finding)
 
     @property
@@ -105,7 +104,7 @@ def experiment(
     *,
     on_loopback: bool | Callable[..., bool] = False,
     needs: Sequence[str] | Callable[..., Sequence[str]] = (),
-    figure: Figure = (),
+    figure: Figure,
     finding: str = "",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function `measure(…) -> Result` as an experiment.
@@ -127,7 +126,7 @@ def experiment(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = parameters_of(function)
-        takes_network = parameters.pop("network", None) is not None
+        parameters.pop("network", None)
 
         @functools.wraps(function)
         def measure(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -141,7 +140,8 @@ def experiment(
             if network is not None:
                 machine.require(*programs)
                 return cast(R, _run(name, function, network, args, kwargs))
-            if why := _why_not_live(on_loopback, arguments) or machine.lacking(*programs):
+            able = on_loopback(**arguments) if callable(on_loopback) else on_loopback
+            if why := why_not_live(on_loopback=able) or machine.lacking(*programs):
                 return cast(R, recorded(name, arguments, why))
             try:
                 with exclusive(
@@ -154,9 +154,8 @@ def experiment(
                 recordings.save(directory, name, arguments, result)
             return cast(R, result)
 
-        loopback = takes_network and on_loopback is not False
         title = _full(finding, figure)
-        _REGISTRY[name] = Experiment(name, measure, parameters, loopback, figure, title)
+        _REGISTRY[name] = Experiment(name, measure, parameters, figure, title)
         return measure
 
     return decorate
@@ -164,19 +163,9 @@ def experiment(
 
 def _full(template: str, figure: Figure) -> str:
     """Replace {most} and the like by {KEY.most} with the first key of the figure."""
-    if callable(figure) or not figure:
+    if callable(figure):
         return template
     return _SHORT.sub(rf"{{{figure[0]}.\1}}", template)
-
-
-def _why_not_live(on_loopback: bool | Callable[..., bool], arguments: Mapping[str, Any]) -> str:
-    now = mode()
-    if now == "recorded":
-        return "TCPLAB_MODE=recorded" if os.environ.get("TCPLAB_MODE") else why_no_programs()
-    if now == "loopback":
-        able = on_loopback(**arguments) if callable(on_loopback) else on_loopback
-        return "" if able else NOT_ON_LOOPBACK
-    return ""
 
 
 def _run(name: str, function: Callable[..., Any], network: Any, args: Any, kwargs: Any) -> Any:

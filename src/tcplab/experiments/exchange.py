@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from tcplab.capture import Capture
 from tcplab.errors import ParameterError
 from tcplab.experiments import Between
-from tcplab.experiments.mode import at_network
+from tcplab.experiments.mode import mode
 from tcplab.experiments.quantities import Variant, plain_fields
 from tcplab.lab import Lab, Loopback, Network
 from tcplab.lab.scratch import temporary_folder
@@ -73,13 +73,18 @@ def exchange_on_loopback(*, rtt_ms: float, segments: bool, **_: object) -> bool:
 def exchange_network(
     given: Network | None, rtt_ms: float, *, segments: bool
 ) -> AbstractContextManager[Network]:
-    """Open a network unless one is given; ParameterError for segments on a given Loopback."""
+    """Open a network unless one is given; ParameterError for segments on a given Loopback.
+
+    In loopback mode, :func:`exchange_on_loopback` has made sure that plain loopback is enough.
+    """
     if segments and isinstance(given, Loopback):
         raise ParameterError(
             "segments=True: loopback cannot record segments; pass a Lab as"
             " network=, or pass no network"
         )
-    return at_network(given, rtt_ms=rtt_ms)
+    if given is not None:
+        return nullcontext(given)
+    return Loopback() if mode() == "loopback" else Lab(rtt_ms=rtt_ms)
 
 
 def record_exchange(

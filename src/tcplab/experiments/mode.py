@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, cast, get_args
 from tcplab.checks import choice
 from tcplab.errors import LabError
 from tcplab.experiments import recordings
-from tcplab.lab import Host, Lab, Loopback, Network, program_path, why_no_lab
+from tcplab.lab import Host, Lab, Loopback, program_path, why_no_lab
 
 Mode = Literal["live", "loopback", "recorded"]
 
@@ -48,26 +48,12 @@ def why_no_programs() -> str:
     return ""
 
 
-def open_network(**parameters: Any) -> Lab | Loopback:
-    """Create a Lab, or plain loopback in loopback mode; LabError if a parameter needs a Lab."""
-    if mode() != "loopback":
-        return Lab(**parameters)
-    if refused := [f"{name}={value!r}" for name, value in parameters.items() if value]:
-        raise LabError(f"plain loopback does not support {', '.join(refused)}; use a Lab")
-    return Loopback()
-
-
-@contextmanager
-def at_network(given: Network | None, **parameters: Any) -> Iterator[Network]:
-    """Yield the given network, or one from :func:`open_network` that is closed at the end."""
-    if given is not None:
-        yield given
-        return
-    network = open_network(**parameters)
-    try:
-        yield network
-    finally:
-        network.close()
+def why_not_live(*, on_loopback: bool = False) -> str:
+    """Return the reason why this mode shows a recording, or "" if it measures."""
+    now = mode()
+    if now == "recorded":
+        return "TCPLAB_MODE=recorded" if os.environ.get("TCPLAB_MODE") else why_no_programs()
+    return NOT_ON_LOOPBACK if now == "loopback" and not on_loopback else ""
 
 
 class LabLoopback(Loopback):
@@ -87,12 +73,12 @@ class LabLoopback(Loopback):
 @contextmanager
 def open_loopback() -> Iterator[Loopback]:
     """Open the loopback interface of a new laboratory, or plain loopback in loopback mode."""
-    with open_network() as network:
-        if isinstance(network, Loopback):
+    if mode() == "loopback":
+        with Loopback() as network:
             yield network
-        else:
-            with LabLoopback(network) as loopback:
-                yield loopback
+    else:
+        with Lab() as lab, LabLoopback(lab) as loopback:
+            yield loopback
 
 
 def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 from tcplab.errors import LabError, MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
-from tcplab.experiments.mode import NOT_ON_LOOPBACK, announce, mode, open_network, recorded
+from tcplab.experiments.mode import announce, recorded, why_not_live
 from tcplab.experiments.provenance import provenance
-from tcplab.lab import Network, has_net_raw
+from tcplab.lab import Lab
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class Lines:
     provenance: Mapping[str, Any]
 
 
-def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters: Any) -> T:
+def on_lab(lines: Callable[[Any], T], **parameters: Any) -> T:
     """Call a function with a new laboratory, Lab(**parameters), and return its result::
 
         def greeting(lab):
@@ -43,34 +43,22 @@ def on_lab(lines: Callable[[Any], T], *, on_loopback: bool = False, **parameters
     If the mode does not allow this, or a program is missing, the function's recorded result is
     returned, and a notebook says so. Without a recording of the same code, LabError is raised.
 
-    The function must return plain data, Sniffed, or scapy packets. With `on_loopback`, plain
-    loopback may replace the laboratory if packets can be captured there.
+    The function must return plain data, Sniffed, or scapy packets.
     """
     arguments = {"lines": lines.__name__, **parameters}
-    if why := _why_not_live(on_loopback):
+    if why := why_not_live():
         return _as_recorded(lines, arguments, why)
     try:
         with (
             exclusive(lambda: announce("Waiting for another measurement on this machine.")),
-            open_network(**parameters) as network,
+            Lab(**parameters) as lab,
         ):
-            value = lines(network)
+            value = lines(lab)
             if directory := os.environ.get("TCPLAB_RECORD"):
-                _record(directory, lines, arguments, value, network)
+                _record(directory, lines, arguments, value, lab)
     except MissingError as error:
         return _as_recorded(lines, arguments, str(error))
     return value
-
-
-def _why_not_live(on_loopback: bool) -> str:
-    now = mode()
-    if now == "recorded":
-        return "TCPLAB_MODE=recorded"
-    if now == "loopback" and not on_loopback:
-        return NOT_ON_LOOPBACK
-    if now == "loopback" and not has_net_raw():
-        return "no right to capture packets on plain loopback (CAP_NET_RAW)"
-    return ""
 
 
 def _as_recorded(lines: Callable[[Any], T], arguments: Mapping[str, Any], why: str) -> T:
@@ -95,9 +83,9 @@ def _record(
     lines: Callable[[Any], Any],
     arguments: Mapping[str, Any],
     value: Any,
-    network: Network,
+    lab: Lab,
 ) -> None:
-    origin = provenance(network, experiment=_NAME, source=_digest(lines))
+    origin = provenance(lab, experiment=_NAME, source=_digest(lines))
     recordings.save(directory, _NAME, arguments, Lines(value, origin))
 
 

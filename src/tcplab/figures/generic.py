@@ -102,21 +102,12 @@ class _Panel:
 
 
 def draw(result: Any) -> Picture:
-    """Draw the figure that the result's experiment declares, by default its first quantity."""
+    """Draw the figure that the result's experiment declares."""
     figure = find(result.provenance["experiment"]).figure
     if callable(figure):
         picture: Picture = figure(importlib.import_module("tcplab.figures"), result)
         return picture
-    return draw_bars(result, *(figure or [_first_quantity(result)]))
-
-
-def _first_quantity(result: Tabular) -> str:
-    rows = some(result.rows())
-    for column in result.columns[1:]:
-        values = [row.get(column.key) for row in rows]
-        if not column.is_setting and any(isinstance(value, int | float) for value in values):
-            return column.key
-    raise ValueError("the result has no number to draw")
+    return draw_bars(result, *figure)
 
 
 @drawn

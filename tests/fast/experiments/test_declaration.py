@@ -60,7 +60,7 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     registry: dict[str, Experiment] = {}
     monkeypatch.setattr("tcplab.experiments.declaration._REGISTRY", registry)
     monkeypatch.setenv("TCPLAB_MODE", "live")
-    experiment("made")(measure)
+    experiment("made", figure=("size",))(measure)
     return registry["made"]
 
 

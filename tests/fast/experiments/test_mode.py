@@ -13,14 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from tcplab import LabError, Loopback
+from tcplab import LabError
 from tcplab.experiments import mode as modes
 from tcplab.experiments import recordings, table
 from tcplab.experiments.bottleneck.comparisons import Contest
 from tcplab.experiments.bottleneck.sharing import Shared
 from tcplab.experiments.buffers.windows import WindowEvent
 from tcplab.experiments.declaration import experiment
-from tcplab.experiments.mode import open_network
 from tcplab.models import Reason
 from tcplab.programs import Event
 from tcplab.tables import Column
@@ -45,7 +44,7 @@ Made.__module__ = "tcplab.experiments.test_mode"
 calls: list[Any] = []
 
 
-@experiment("made", on_loopback=lambda size, **_: size < 10)
+@experiment("made", on_loopback=lambda size, **_: size < 10, figure=("size",))
 def measure(size: int = 1, names: Sequence[str] = ("a", "b"), network: Any = None) -> Made:
     """Measure nothing.
 
@@ -128,15 +127,6 @@ def test_without_namespaces_the_mode_is_loopback(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TCPLAB_MODE", "fast")
     with pytest.raises(ValueError, match="TCPLAB_MODE 'fast' is not known; use one of live, loop"):
         measure()
-
-
-def test_plain_loopback_refuses_what_needs_a_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TCPLAB_MODE", "loopback")
-    with open_network() as network:
-        assert isinstance(network, Loopback)
-    for name, value in {"rtt_ms": 10, "rate_mbit": 5, "clients": 2, "loss": 0.1}.items():
-        with pytest.raises(LabError, match=f"does not support {name}={value}"):
-            open_network(**{name: value})
 
 
 # ---- the code ----

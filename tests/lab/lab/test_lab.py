@@ -413,9 +413,8 @@ def test_an_ordinary_user_can_make_a_laboratory(
 def test_an_ordinary_user_can_run_the_flagship_experiment(
     as_ordinary_user: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    for network in ([], ["--loopback"]):
-        shown = as_ordinary_user(
-            ["tcplab", "run", "small-writes", "--messages", "3", "--json", *network]
-        )
+    for mode in ("live", "loopback"):
+        run = ["tcplab", "run", "small-writes", "--messages", "3", "--json"]
+        shown = as_ordinary_user(["env", f"TCPLAB_MODE={mode}", *run])
         assert shown.stderr == ""
         assert len(json.loads(shown.stdout)["rows"]) == 4

@@ -58,8 +58,7 @@ def test_scapys_segment_sizes_match_the_recorder_and_tshark(
     tool("tshark")
     calls = []
 
-    def beside_a_recorder(lines: Any, *, on_loopback: bool = False, **parameters: Any) -> Any:
-        del on_loopback
+    def beside_a_recorder(lines: Any, **parameters: Any) -> Any:
         with Lab(**parameters) as lab:
             with lab.client.capture() as capture:
                 value = lines(lab)
