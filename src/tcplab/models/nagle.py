@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from tcplab.checks import number, whole
-from tcplab.errors import ParameterError
-from tcplab.models.kernel import PROBE_SLACK_MS, RTO_MAX_MS, RTO_MIN_MS, Clock, RttEstimator
+from tcplab.models.kernel import PROBE_SLACK_MS, RTO_MIN_MS, Clock, RttEstimator
 from tcplab.models.links import INITIAL_CWND_SEGMENTS
 from tcplab.models.reasons import Reason
 from tcplab.models.sending import Head, WindowUsage, burst_segments, is_small_out
@@ -38,7 +37,6 @@ class SimulatedSegment:
     waited_ms: float = 0.0
     #: The PSH flag. Linux sets fewer if bursts wait for an ACK that is due (see NagleSender).
     push: bool = True
-    fin: bool = False  #: The FIN flag. A FIN takes one sequence number after the payload.
 
 
 @dataclass(slots=True)
@@ -80,14 +78,13 @@ class NagleSender:
        (and at first at least 3 RTT);
     8. a tail loss probe (RFC 8985, section 7) sends waiting bytes, corked or not, or else the last
        segment again, if no ACK comes within min(2 SRTT + 2 ms, RTO). With only one segment
-       unacknowledged it is min(2 SRTT + 200 ms, RTO), which is mostly the RTO. Without SACK, Linux
-       sends no probe, and after one RTO it sends the first segment again;
+       unacknowledged it is min(2 SRTT + 200 ms, RTO), which is mostly the RTO;
     9. the congestion window halves once per RTO of idle time, down to the initial window, unless
-       the congestion control sets the rate itself, as BBR does;
-    10. close() sends everything with a FIN, corked or not.
+       the congestion control sets the rate itself, as BBR does.
 
-    Several things are left out: loss recovery, the memory of the send buffer (SO_SNDBUF),
-    congestion windows beyond slow start, bursts that wait for an ACK that is due
+    Several things are left out: loss recovery, connections without SACK, changes of the peer's
+    window, the end of the connection, the memory of the send buffer (SO_SNDBUF), congestion
+    windows beyond slow start, bursts that wait for an ACK that is due
     (tcp_tso_should_defer), urgent data, packet buffers with 17 fragments, which leave although they
     are small and corked, and packets that wait in the sender's own interface queue. Such packets
     make autocorking and TCP small queues hold data until one of them has left, and data held by
@@ -96,10 +93,9 @@ class NagleSender:
     Args:
         mss_bytes: payload of a full segment (the MSS minus the TCP options)
         nodelay: TCP_NODELAY at the start
-        window_bytes: window that the peer offers first
+        window_bytes: window that the peer offers
         rtt_ms: RTT measured during the handshake
         clock: clock tick of the sender's kernel
-        sack: True if both ends permit SACK
     """
 
     def __init__(
@@ -110,11 +106,10 @@ class NagleSender:
         window_bytes: int = DEFAULT_WINDOW_BYTES,
         rtt_ms: float = 0.05,
         clock: Clock | None = None,
-        sack: bool = True,
     ) -> None:
         self.mss_bytes = mss_bytes
         self._cwnd = INITIAL_CWND_SEGMENTS
-        self._window = self._largest_window = window_bytes
+        self._window = window_bytes
         self.clock = clock or Clock()
         self.rtt = RttEstimator(rtt_ms)
         # The rules for a short last segment (tp->nonagle). The last sends everything, even corked.
@@ -129,10 +124,7 @@ class NagleSender:
         self._held: Reason | None = None
         self._timer: tuple[Callable[[], list[SimulatedSegment]], float] | None = None
         self._probed_at: int | None = None  # SND.NXT when a tail loss probe left, or None
-        self._sack = sack
-        self._backoff = 0  # number of times that the RTO has doubled
         self._last_sent_ms = 0.0
-        self._closed = self._fin_sent = False
         self._usage = WindowUsage()
         self._now = 0.0
 
@@ -141,8 +133,6 @@ class NagleSender:
     def write(self, size_bytes: int, at_ms: float, *, more: bool = False) -> list[SimulatedSegment]:
         """Write bytes; `more` is MSG_MORE. A writev counts as one write of its total size."""
         whole("size_bytes", size_bytes, 1, 1 << 30, fix="write at least one byte")
-        if self._closed:
-            raise ParameterError("write() after close(): use a new sender, the FIN is queued")
         self._advance(at_ms)
         if not self.queued_bytes:
             self._push_all = False
@@ -154,14 +144,10 @@ class NagleSender:
         self._push_end = self._written
         return self._push(Reason.SENT_AT_ONCE)
 
-    def ack(
-        self, upto: int, at_ms: float, window_bytes: int | None = None
-    ) -> list[SimulatedSegment]:
-        """Process an ACK of all bytes before `upto`, which offers this window, or the same one."""
+    def ack(self, upto: int, at_ms: float) -> list[SimulatedSegment]:
+        """Process an ACK of all bytes before `upto`, which offers the same window as before."""
         whole("upto", upto, 0, self.next_seq, fix="only what was sent can be acknowledged")
         self._advance(at_ms)
-        if window_bytes is not None:
-            self._take_window(window_bytes)
         if upto > self._una:
             self._take_ack(upto)
         elif self._timer and self._timer[0] == self._fire_probe:
@@ -187,12 +173,6 @@ class NagleSender:
             self._push_all = True
         return self._push(Reason.UNCORKED)
 
-    def close(self, at_ms: float) -> list[SimulatedSegment]:
-        """Send the queued bytes and a FIN, as close() and shutdown() do (tcp_send_fin)."""
-        self._advance(at_ms)
-        self._closed = True
-        return self._push(Reason.SHUTDOWN)
-
     def timer(self, at_ms: float) -> list[SimulatedSegment]:
         """Advance to `at_ms`, and fire the timer of :attr:`next_timer_ms` if it is due by then."""
         self._advance(at_ms)
@@ -211,7 +191,7 @@ class NagleSender:
 
     @property
     def queued_bytes(self) -> int:
-        return self._written + self._fin_sent - self.next_seq
+        return self._written - self.next_seq
 
     @property
     def held_because(self) -> Reason | None:
@@ -238,8 +218,6 @@ class NagleSender:
             limit, size = self._next_piece(cause)
             if size:
                 segments += self._send(size, cause)
-        if self._closed and not self._fin_sent and not self.queued_bytes:
-            segments = self._with_fin(segments)
         if limit is Reason.CORKED and cause is Reason.MSG_MORE and not self._cork:
             limit = Reason.MSG_MORE
         self._held = limit
@@ -249,25 +227,14 @@ class NagleSender:
         if segments:
             self._arm_loss_probe(self._in_flight[0].sent_ms)
         elif self.queued_bytes and not self._in_flight and self._timer is None:
-            self._arm(self._fire_probe, self._backed_off_ms)
+            self._arm(self._fire_probe, self.rtt.rto_ms)
         return segments
-
-    def _with_fin(self, segments: list[SimulatedSegment]) -> list[SimulatedSegment]:
-        self._fin_sent = True
-        self.next_seq += 1
-        if segments:
-            self._in_flight[-1].end_seq = self.next_seq
-            return [*segments[:-1], replace(segments[-1], fin=True)]
-        seq = self.next_seq - 1
-        self._in_flight.append(_InFlight(seq, self.next_seq, self._now))
-        return [SimulatedSegment(self._now, seq, 0, Reason.SHUTDOWN, push=False, fin=True)]
 
     def _next_piece(self, cause: Reason) -> tuple[Reason | None, int]:
         """Return the reason that holds the queue's head, or None and how many bytes may leave."""
         queued, mss = self.queued_bytes, self.mss_bytes
-        # After close(), no more data can come, so nothing waits for it. A probe does not wait, and
-        # a write with MSG_MORE acts as if corked.
-        at_once = self._closed or cause is Reason.TAIL_LOSS_PROBE
+        # A probe does not wait, and a write with MSG_MORE acts as if corked.
+        at_once = cause is Reason.TAIL_LOSS_PROBE
         more = cause is Reason.MSG_MORE
         head = Head(
             queued_bytes=queued,
@@ -285,7 +252,7 @@ class NagleSender:
             return None, queued
         # At most half of the window leaves in one burst (tcp_cwnd_test).
         quota = min(max(self._cwnd // 2, 1), self._cwnd - len(self._in_flight))
-        buffer = max(self._largest_window // 2 // mss, 1)  # tcp_xmit_size_goal
+        buffer = max(self._window // 2 // mss, 1)  # tcp_xmit_size_goal
         burst = min(quota, buffer, burst_segments(self._cwnd, mss, self.rtt))
         reach = min(queued, head.room_bytes, burst * mss)
         # Linux decides once for all the bytes it sends together.
@@ -333,18 +300,11 @@ class NagleSender:
 
     # ---- acknowledgements ----
 
-    def _take_window(self, size: int) -> None:
-        if whole("window_bytes", size, 0, fix="0 is a closed window") != self._window:
-            self._window, self._largest_window = size, max(self._largest_window, size)
-            if self.queued_bytes:
-                self._restart_after_idle()
-
     def _take_ack(self, upto: int) -> None:
         acked: list[_InFlight] = []
         while self._in_flight and self._in_flight[0].end_seq <= upto:
             acked.append(self._in_flight.popleft())
         self._una = upto
-        self._backoff = 0
         if self._probed_at is not None and upto >= self._probed_at:
             self._probed_at = None
         if acked and not any(segment.retransmitted for segment in acked):
@@ -368,34 +328,16 @@ class NagleSender:
         after the retransmission timeout, which began at `started_ms`.
         """
         timeout_ms = started_ms + self.rtt.rto_ms - self._now
-        if not self._sack:
-            self._arm(self._fire_retransmission, max(timeout_ms, 0.0))
-            return
         probe_ms = 2 * (self.rtt.srtt_ms or 0.0)
         probe_ms += RTO_MIN_MS if len(self._in_flight) == 1 else PROBE_SLACK_MS
         self._arm(self._fire_loss_probe, min(probe_ms, timeout_ms) if timeout_ms > 0 else probe_ms)
 
     def _fire_probe(self) -> list[SimulatedSegment]:
-        """Send one segment, corked or not; a probe of a closed window has no data."""
+        """Send one segment, corked or not."""
         if self._in_flight or not self.queued_bytes:
-            return []
-        if not self._window:
-            self._back_off(self._fire_probe)
             return []
         size = min(self.queued_bytes, self.mss_bytes, self._window)
         return self._send(size, Reason.CORK_TIMEOUT)
-
-    def _fire_retransmission(self) -> list[SimulatedSegment]:
-        self._back_off(self._fire_retransmission)
-        return [self._resend(self._in_flight[0])]
-
-    @property
-    def _backed_off_ms(self) -> float:
-        return min(self.rtt.rto_ms * 2.0 ** min(self._backoff, 16), RTO_MAX_MS)
-
-    def _back_off(self, fire: Callable[[], list[SimulatedSegment]]) -> None:
-        self._backoff += 1
-        self._arm(fire, self._backed_off_ms)
 
     def _fire_loss_probe(self) -> list[SimulatedSegment]:
         """Send new data, corked or not, or the last segment again (tcp_send_loss_probe)."""
@@ -414,13 +356,11 @@ class NagleSender:
 
     def _resend(self, lost: _InFlight) -> SimulatedSegment:
         lost.retransmitted = True
-        fin = self._fin_sent and lost.end_seq == self.next_seq
         return SimulatedSegment(
             self._now,
             lost.seq,
-            lost.end_seq - lost.seq - fin,
+            lost.end_seq - lost.seq,
             Reason.RETRANSMISSION,
             Reason.ACK_DELAYED_BY_PEER,
             self._now - lost.sent_ms,
-            fin=fin,
         )

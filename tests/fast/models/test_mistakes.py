@@ -36,7 +36,6 @@ from tcplab.models.nagle import NagleSender
         (lambda: Call("jump"), "write, more, read"),  # type: ignore[arg-type]
         *((lambda kind=kind: Call(kind, 1), kind) for kind in ("shutdown", "sndbuf")),
         (lambda: simulate([Call("write", 70_000)], peer=Peer(reads=False)), "at most 65160 bytes"),
-        (lambda: NagleSender().ack(0, 0.0, window_bytes=-1), "window_bytes=-1"),
         (lambda: Call("write", 0), "value=0"),
         (lambda: Call("cork", 2), "value=2"),
         (lambda: Call("write", 1, -1.0), "delay_ms=-1.0"),

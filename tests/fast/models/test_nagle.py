@@ -96,52 +96,6 @@ def test_a_small_window_cuts_a_segment_at_its_edge() -> None:
     assert sender.held_because == Reason.WINDOW_LIMITED
 
 
-def timers(sender: NagleSender, count: int) -> list[float]:
-    """Let timers fire, none of which sends anything; return the time before each."""
-    waits, now = [], 0.0
-    for _ in range(count):
-        due = sender.next_timer_ms
-        assert due is not None
-        assert sender.timer(due) == []
-        waits.append(due - now)
-        now = due
-    return waits
-
-
-def test_a_closed_window_is_probed_at_intervals_that_double() -> None:
-    sender = NagleSender(window_bytes=2 * MSS)
-    assert sizes(sender.write(5 * MSS, 0)) == [MSS, MSS]
-    assert sender.ack(2 * MSS, 0, window_bytes=0) == []
-    assert sender.held_because == Reason.WINDOW_LIMITED
-    assert timers(sender, 3) == [pytest.approx(200 << n, rel=0.15) for n in range(3)]
-    assert sender.ack(2 * MSS, 2000, window_bytes=0) == []  # the answer to a probe
-    assert (sender.next_timer_ms or 0) - 2000 == pytest.approx(1600, rel=0.15)
-    opened = sender.ack(2 * MSS, 2100, window_bytes=2 * MSS)
-    assert [(s.payload_bytes, s.reason) for s in opened] == [(MSS, Reason.RELEASED_BY_ACK)] * 2
-
-
-@pytest.mark.parametrize(("written", "leaves"), [(0, [0]), (100, [100]), (MSS + 1, [MSS, 1])])
-def test_close_sends_what_a_cork_holds_and_a_fin(written: int, leaves: list[int]) -> None:
-    sender = corked()
-    sent = sender.write(written, 0) if written else []
-    sent += sender.close(1)
-    assert [(s.payload_bytes, s.fin) for s in sent] == [
-        (size, at == len(leaves)) for at, size in enumerate(leaves, 1)
-    ]
-    assert sender.next_seq == written + 1
-    assert sender.ack(written + 1, 2) == sender.close(3) == []
-    with pytest.raises(ValueError, match=r"write\(\) after close\(\)"):
-        sender.write(1, 4)
-
-
-def test_a_fin_leaves_with_the_last_data_that_the_window_held() -> None:
-    sender = NagleSender(window_bytes=MSS)
-    sender.write(MSS + 100, 0)
-    assert sender.close(1) == []
-    (last,) = sender.ack(MSS, 2)
-    assert (last.payload_bytes, last.fin) == (100, True)
-
-
 @pytest.mark.parametrize("pause_ms", [100, 300, 600, 1000])
 def test_a_pause_shrinks_the_window_as_on_the_kernel(pause_ms: int) -> None:
     (measured,) = [
@@ -154,17 +108,6 @@ def test_a_pause_shrinks_the_window_as_on_the_kernel(pause_ms: int) -> None:
     for flight in range(1, 4):
         sender.ack(sender.next_seq, 40 * flight)
     assert len(sender.write(70 * MSS, 160 + pause_ms)) == int(measured)
-
-
-def test_without_sack_the_first_segment_is_sent_again_after_a_timeout() -> None:
-    sender = NagleSender(nodelay=True, rtt_ms=10, sack=False)
-    for at_ms in range(2):
-        sender.write(10, at_ms)
-    for least_ms in (210, 210 + 420):  # a loss probe would come after 22 ms
-        due = sender.next_timer_ms or 0
-        assert least_ms <= due <= 1.2 * least_ms
-        (again,) = sender.timer(due)
-        assert (again.seq, again.reason) == (0, Reason.RETRANSMISSION)
 
 
 def test_a_burst_has_half_the_window_and_ends_with_a_push() -> None:
