@@ -112,8 +112,6 @@ def _variant(
     localhost: Network, mtu_bytes: int, offload: bool, results: Sequence[TcpBulkResult]
 ) -> LoopbackMtu:
     """Return the variant. Only a further, shorter run is captured, as capturing takes CPU time."""
-    import numpy as np
-
     with localhost.client.capture() as capture:
         _loopback_run(localhost, mtu_bytes, offload, _CAPTURED_WRITES)
     segments = segments_of(capture)

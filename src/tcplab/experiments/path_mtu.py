@@ -73,12 +73,6 @@ class PathMtuVariant(Variant, heading="variant"):
     fix: str = column("fix", show=lambda fix: fix or None)  #: the fix as a command, or empty
 
 
-class PathMtu(Result[PathMtuVariant]):
-    """Transfers over the same path, with and without ICMP, and with each fix."""
-
-    path_mtu_bytes: int  #: MTU of the narrow hop
-
-
 Name = Literal["ICMP arrives", "black hole", "TCP_MAXSEG", "always probe", "probe after timeouts"]
 
 
@@ -112,7 +106,7 @@ def measure(
     path_mtu: Annotated[int, Between(576, 1499, "bytes"), "MTU of the hop in the middle"] = 1200,
     variants: Annotated[Sequence[Name], "cases to compare"] = get_args(Name),
     maxseg_bytes: Annotated[int | None, Between(88, 1460, "bytes"), "MSS of TCP_MAXSEG"] = None,
-) -> PathMtu:
+) -> Result[PathMtuVariant]:
     """Send over a hop with a smaller MTU, with and without ICMP, and with each fix."""
     most = announced_mss_bytes(path_mtu)
     announced = maxseg_bytes or most
@@ -128,7 +122,7 @@ def measure(
         return result
 
     measured, done = one_by_one(variants, run)
-    return PathMtu(measured, origin | done, path_mtu)
+    return Result(measured, origin | done)
 
 
 def _run(lab: Lab, name: Name, plan: _Plan, path_mtu: int, announced: int) -> PathMtuVariant:

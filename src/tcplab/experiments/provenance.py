@@ -36,9 +36,11 @@ _UNITS: Final = {"µs": 1e-3, "ms": 1.0, "s": 1e3}
 
 def provenance(network: Network, **details: Any) -> dict[str, Any]:
     """Return the machine, kernel, network and settings of a measurement, and the given details."""
+    from importlib.metadata import version
+
     return {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "tcplab": _version(),
+        "tcplab": version("tcplab"),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "cpu": _cpu_model(),
@@ -136,12 +138,6 @@ def _settings(network: Network) -> dict[str, Any]:
         "capture_left_out": dict(network.capture_left_out),
         "sysctls": {name: network.client.sysctl(f"net.ipv4.{name}") for name in pinned},
     }
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("tcplab")
 
 
 def _cpu_model() -> str:

@@ -38,6 +38,7 @@ FORMER_NAMES: Final[dict[str, str]] = {
     "tcplab.experiments.buffers:Transfer": "tcplab.experiments.buffers:BufferedTransfer",
     "tcplab.experiments.capture_loss:Watched": "tcplab.experiments.capture_loss:RateLoss",
     "tcplab.experiments.connection:Connection": "tcplab.experiments.connection:ShortConnection",
+    "tcplab.experiments.path_mtu:PathMtu": "tcplab.experiments.result:Result",
     "tcplab.experiments.sendfile.header:WithHeader": "tcplab.experiments.sendfile:WithHeader",
     "tcplab.experiments.sendfile:Transfer": "tcplab.experiments.sendfile:SentFile",
     "tcplab.programs:Call": "tcplab.programs:SocketCall",

@@ -24,7 +24,7 @@ SEGMENTATION: Final = (
 )
 #: Offloads to switch off on a veth pair, including transmit checksums. The kernel would postpone
 #: them, and never compute them for a frame that a program forwards.
-_OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
+OFFLOADS: Final = (*SEGMENTATION, "tx-checksumming")
 _SIOCGIFINDEX: Final = 0x8933  # netdevice(7)
 #: Metric of the route that the kernel makes for an address's network (IP6_RT_PRIO_ADDRCONF).
 _IPV6_PRIORITY: Final = 256
@@ -130,10 +130,6 @@ class Interfaces:
                 attributes.append(("RTA_PRIORITY", _IPV6_PRIORITY))
             what = f"congestion control of the route to {destination}/{bits}"
             self._ask(what, rtnl.RTM_NEWROUTE, fields, attributes, _OLD)
-
-    def switch_offloads_off(self, name: str) -> None:
-        """Switch off TSO, GSO, GRO and transmit checksums of an interface."""
-        self.set_offloads(name, _OFFLOADS, on=False)
 
     def set_offloads(self, name: str, offloads: Sequence[str], *, on: bool) -> None:
         """Switch offloads of an interface on or off. `ethtool -k` lists their names."""

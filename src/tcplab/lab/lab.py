@@ -17,7 +17,7 @@ from tcplab.checks import number, whole
 from tcplab.errors import LabError, ParameterError
 from tcplab.lab.binaries import program_path
 from tcplab.lab.host import Host, Network, Pair, ending
-from tcplab.lab.interfaces import Interfaces
+from tcplab.lab.interfaces import OFFLOADS, Interfaces
 from tcplab.lab.link import MAX_DELAY_MS, Link, wire_values
 from tcplab.lab.namespaces import Namespaces
 
@@ -253,7 +253,7 @@ class Lab(Network):
                     )
                     wire.set_up(host.name)
                     if not self.offload:
-                        wire.switch_offloads_off(host.name)
+                        wire.set_offloads(host.name, OFFLOADS, on=False)
             for host in self._hosts:
                 self._configure(host, self.offload)
                 with self._interfaces(host.name) as own:
@@ -267,7 +267,7 @@ class Lab(Network):
             own.add_address(host.interface, host.address)
             own.set_up(host.interface)
             if not offload:
-                own.switch_offloads_off(host.interface)
+                own.set_offloads(host.interface, OFFLOADS, on=False)
             if self._routes_choose:
                 own.route_congestion(host.interface, host.address, self.congestion)
 

@@ -21,7 +21,7 @@ from tests.support.wire.model import Settings
 from tests.support.wire.recording import Packet, packets
 
 from tcplab import Lab
-from tcplab.lab.interfaces import Interfaces
+from tcplab.lab.interfaces import OFFLOADS, Interfaces
 
 ETH_P_ALL = 3
 SOL_PACKET, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 263, 8, 23
@@ -138,7 +138,7 @@ class Bench:
         self.netlink(configure)
         if not offloads:
             with Interfaces(self._lab.client.socket) as client:
-                client.switch_offloads_off(theirs)
+                client.set_offloads(theirs, OFFLOADS, on=False)
         self.ends.append(End(self._lab, ours))
         self.interfaces.append(theirs)
         return theirs
