@@ -55,7 +55,8 @@ def on_lab(lines: Callable[[Any], T], **parameters: Any) -> T:
         ):
             value = lines(lab)
             if directory := os.environ.get("TCPLAB_RECORD"):
-                _record(directory, lines, arguments, value, lab)
+                origin = provenance(lab, experiment=_NAME, source=_digest(lines))
+                recordings.save(directory, _NAME, arguments, Lines(value, origin))
     except MissingError as error:
         return _as_recorded(lines, arguments, str(error))
     return value
@@ -76,17 +77,6 @@ def _recorded_source(arguments: Mapping[str, Any]) -> str:
         return str(recordings.load(_NAME, arguments).provenance["source"])
     except recordings.MissingRecordingError:
         return ""
-
-
-def _record(
-    directory: str,
-    lines: Callable[[Any], Any],
-    arguments: Mapping[str, Any],
-    value: Any,
-    lab: Lab,
-) -> None:
-    origin = provenance(lab, experiment=_NAME, source=_digest(lines))
-    recordings.save(directory, _NAME, arguments, Lines(value, origin))
 
 
 def _digest(lines: Callable[[Any], Any]) -> str:

@@ -103,11 +103,10 @@ def derived(
     heading: str = "",
     format: str = "",  # noqa: A002
     *,
-    is_setting: bool = False,
     show: Callable[[Any], Any] | None = None,
 ) -> Callable[[Callable[[Any], T]], Derived[T]]:
     """Turn the decorated method into a property with a column; column() explains the arguments."""
-    return lambda function: computed(function, heading, format, is_setting=is_setting, show=show)
+    return lambda function: computed(function, heading, format, show=show)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(column, spread, field))

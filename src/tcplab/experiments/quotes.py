@@ -75,9 +75,8 @@ class QuotesVariant(ExchangeVariant[QuotesResult], key=("mode", "server"), headi
         return None if rows is None else len(rows.acks()) / self.result.quotes
 
 
-def model_per_s(mode: QuoteMode, server: Server, batch: int = 1) -> float | None:
+def model_per_s(mode: QuoteMode, server: Server) -> float | None:
     """Return the quotes per second that a timer allows, or None if the CPU is the limit."""
-    several = batch if mode.endswith("batch") else 1
     nodelay = mode.endswith("nodelay")
     peer = Peer(
         quickack="off" if server == "delaying" else "on",
@@ -85,12 +84,12 @@ def model_per_s(mode: QuoteMode, server: Server, batch: int = 1) -> float | None
         nodelay=nodelay,
     )
     cost = message_cost(
-        [_REQUEST_BYTES * several],
+        [_REQUEST_BYTES],
         "no_delay" if nodelay else "default",
-        reply_bytes=_QUOTE_BYTES * several,
+        reply_bytes=_QUOTE_BYTES,
         peer=peer,
     )
-    return several * 1000 / cost.ms_per_message if cost.ms_per_message > 1 else None
+    return 1000 / cost.ms_per_message if cost.ms_per_message > 1 else None
 
 
 @experiment(

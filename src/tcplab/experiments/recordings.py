@@ -89,11 +89,9 @@ def load(
         raise _damaged(path, error) from None
 
 
-def shipped(
-    experiment: str, directory: str | os.PathLike[str] | None = None
-) -> list[tuple[dict[str, Any], Any]]:
+def shipped(experiment: str) -> list[tuple[dict[str, Any], Any]]:
     """Return the arguments and the result of each recording, sorted by the arguments."""
-    path = _archive(experiment, directory)
+    path = _archive(experiment, DIRECTORY)
     records = map(json.loads, _members(path).values()) if path.is_file() else ()
     results = [(decode(record["arguments"]), decode(record["result"])) for record in records]
     return sorted(results, key=lambda result: _words(result[0]))

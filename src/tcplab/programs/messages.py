@@ -88,7 +88,6 @@ def records(
     batch: int | None = None,
     quickack: QuickAck = "on",
     log: File | None = None,
-    run: RunOptions | None = None,
 ) -> RecordsResult:
     """Send many small records from recordsource to recordsink, one or several per send.
 
@@ -98,7 +97,7 @@ def records(
         nodelay: set TCP_NODELAY in recordsource
         batch: records per send, each padded to 100 bytes, or None for one unpadded record per send
     """
-    run = run or RunOptions.on_one_cpu()
+    run = RunOptions.on_one_cpu()
     sink = ["recordsink", "-p", "0", *run.server_options(network), *arguments(quickack=quickack)]
     source = ["recordsource", "-p", "{port}", "-c", str(count), *run.client_options(network)]
     source += arguments(unbuffered=unbuffered, nodelay=nodelay, batch=batch, log=log)
@@ -138,14 +137,13 @@ def quotes(
     quickack: QuickAck = "on",
     log: File | None = None,
     peer_log: File | None = None,
-    run: RunOptions | None = None,
 ) -> QuotesResult:
     """Request stock quotes from quoteserver with quoteclient, one batch after the other.
 
     With `single`, requests and quotes share one connection; otherwise there is one for requests and
     one for quotes. `batch` is the number of requests per send, and `nodelay` applies to both ends.
     """
-    run = run or RunOptions.on_one_cpu()
+    run = RunOptions.on_one_cpu()
     both = arguments(single=single, nodelay=nodelay)
     server = ["quoteserver", "-p", "0", *both, *run.server_options(network)]
     server += arguments(quickack=quickack, log=peer_log)
