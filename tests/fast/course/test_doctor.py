@@ -69,6 +69,8 @@ def test_the_report_fits_a_screen_and_names_what_is_missing(
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 80
     report = " ".join(" ".join(lines).split())
+    for name in ("kernel", "cores", "C programs", "user namespaces", "congestion control"):
+        assert f" {name}: " in report
     assert re.search(r"optional: .*curl.* \(in real-programs\) → apt install .*curl", report)
     assert "C compiler: → cc is not installed: apt install gcc libc6-dev; or without" in report
 

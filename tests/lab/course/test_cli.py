@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -29,13 +28,6 @@ def test_run_prints_a_table_with_its_origin(capsys: pytest.CaptureFixture[str]) 
     heading = next(number for number, line in enumerate(out) if line.startswith("variant"))
     assert [line.split()[0] for line in out[heading + 2 : heading + 4]] == ["cork", "writev"]
     assert any("packets lost by the recorder: 0" in line for line in out[heading + 4 :])
-
-
-def test_run_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "small-writes", "--messages", "3", "--variants", "cork", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert [row["variant"] for row in data["rows"]] == ["cork"]
-    assert data["provenance"]["messages"] == 3
 
 
 def test_a_truncated_capture_is_read_with_a_warning(tmp_path: Path) -> None:
@@ -81,16 +73,6 @@ def test_ctrl_c_while_it_loads_is_one_line(tmp_path: Path) -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"tcplab: interrupted\n")
-
-
-def test_doctor_names_each_capability_and_lesson(capsys: pytest.CaptureFixture[str]) -> None:
-    status = main(["doctor"])
-    out = capsys.readouterr().out
-    for name in ("kernel", "cores", "user namespaces", "C compiler"):
-        assert name in out
-    assert "congestion control" in out
-    assert "all 18 lessons" in out
-    assert status in (0, 1)
 
 
 def test_characters_that_the_output_cannot_hold_lose_no_result() -> None:

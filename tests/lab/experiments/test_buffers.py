@@ -5,16 +5,14 @@ import json
 import pytest
 
 from tcplab.cli import main
-from tcplab.experiments import as_json, buffers, recordings, table
+from tcplab.experiments import buffers, recordings, table
 
 pytestmark = pytest.mark.needs_lab
 
 
-def test_grants_are_a_table_json_and_a_recording() -> None:
+def test_grants_are_a_table_and_a_recording() -> None:
     grants = buffers.measure_grants((65_536, None))
-    data = json.loads(as_json(grants))
-    assert {"kernel", "cpu", "sysctls", "link", "rmem_max_bytes"} <= set(data["provenance"])
-    assert data["provenance"]["capture_drops"] == 0
+    assert grants.provenance["rmem_max_bytes"] > grants.provenance["capture_drops"] == 0
     assert len(table(grants).text().splitlines()) == 2 + len(grants.variants)
     assert recordings.decode(recordings.encode(grants)) == grants
 

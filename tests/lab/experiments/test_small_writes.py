@@ -52,8 +52,6 @@ def test_on_loopback_the_table_says_that_nothing_was_recorded() -> None:
     assert result["cork"].data_segment_sizes is None
     assert result.provenance["capture_drops"] is None
     assert "–" in table(result).text()
-    with pytest.raises(ValueError, match="no segments were recorded"):
-        result["cork"].timeline()
 
 
 @pytest.mark.needs_lab
