@@ -35,10 +35,9 @@ def pcap(
     order: str = "<",
     nanoseconds: bool = False,
     link_type: int = ETHERNET,
-    snaplen: int = 262144,
 ) -> bytes:
     magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
-    parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snaplen, link_type)]
+    parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, link_type)]
     unit = 1 if nanoseconds else 1000
     for frame in frames:
         seconds, rest = divmod(frame.time_ns, 10**9)
@@ -100,9 +99,7 @@ def enhanced(frame: Frame, order: str = "<", ticks: int | None = None) -> bytes:
     return block(order, 6, body)
 
 
-def statistics(
-    order: str = "<", *, number: int = 0, received: int | None = None, **lost: int
-) -> bytes:
+def statistics(order: str = "<", *, received: int | None = None, **lost: int) -> bytes:
     """Return an interface statistics block, in which if_drop and os_drop count lost packets."""
     counts = {4: received, 5: lost.get("if_drop"), 7: lost.get("os_drop")}
     options = b"".join(
@@ -110,7 +107,7 @@ def statistics(
         for code, count in counts.items()
         if count is not None
     )
-    return block(order, 5, struct.pack(order + "III", number, 0, 0) + options + bytes(4))
+    return block(order, 5, struct.pack(order + "III", 0, 0, 0) + options + bytes(4))
 
 
 def pcapng(frames: Sequence[Frame], *, order: str = "<", **options: Any) -> bytes:

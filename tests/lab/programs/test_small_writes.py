@@ -15,10 +15,10 @@ N = 20
 
 
 def exchange(
-    programs: Programs, mode: str, *options: object, server: list[object] | None = None
+    programs: Programs, mode: str, *options: object
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     common = ["--cpu", 0, "--congestion", "reno", *options]
-    listener = ["tcp_nodelay_server", *(server or []), *common, "--bind", "127.0.0.1", 0, N]
+    listener = ["tcp_nodelay_server", *common, "--bind", "127.0.0.1", 0, N]
     client = ["tcp_nodelay_client", *common, "127.0.0.1", "PORT", N]
     client += [] if mode == "default" else [mode]  # the published command lines
     return programs.pair(listener, client, port_option=None)

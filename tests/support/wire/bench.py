@@ -215,8 +215,8 @@ class Bench:
             way["queue_packets"] == way["line_packets"] == 0 for way in self.counters().values()
         )
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
-        deadline = time.monotonic() + seconds
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
         while not condition():
             assert time.monotonic() < deadline, self.command("counters")
             time.sleep(0.002)
