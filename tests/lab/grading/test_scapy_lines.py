@@ -28,11 +28,10 @@ OF_TCP = [name for name in SETS if name != "tcp-vs-udp"]
 
 
 def shown_lines(name: str) -> str:
-    """Return the indented scapy lines in the question about the capture."""
+    """Return the indented scapy lines in the first question about the learner's capture."""
     notebook = json.loads((ROOT / f"exercises/{name}/{name}.ipynb").read_text())
-    (text,) = [
-        "".join(cell["source"]) for cell in notebook["cells"] if cell["id"] == f"{name}-q4-text"
-    ]
+    texts = ("".join(cell["source"]) for cell in notebook["cells"])
+    text = next(text for text in texts if "    packets = open_capture(" in text)
     return "\n".join(re.findall(r"^    (.+)$", text, re.M))
 
 
