@@ -10,11 +10,11 @@ import pytest
 from tests.support import forge
 from tests.support.forge import Frame, Talk
 from tests.support.paths import DATA
+from tests.support.segments.captures import CONVERSATIONS, written
 
 from tcplab import segments
 from tcplab.segments import SegmentArray, from_file
 
-SCALE = [("WScale", 7)]
 # Without given MAC addresses, scapy would ask the network for them.
 HERE, THERE = "02:00:00:00:00:01", "02:00:00:00:00:02"
 
@@ -95,7 +95,20 @@ def test_verbs_select_rows_by_their_columns(path: Path) -> None:
         rows.data(sender)
 
 
-# ---- numbers and flags ----
+# ---- conversations ----
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_columns_of_a_conversation(name: str, path: Path) -> None:
+    columns = CONVERSATIONS[name]["columns"]
+    rows = rows_of(written(name), path)
+    assert {column: rows[column].tolist() for column in columns} == columns
+    connection = CONVERSATIONS[name].get("connection", "tcp 192.0.2.1:40000 -> 192.0.2.2:80")
+    assert {*map(str, rows.connections)} == {connection}
+
+
+def test_flags_have_names() -> None:
+    assert [segments.flag_names(flags) for flags in (18, 0)] == ["SYN ACK", ""]
 
 
 def test_sequence_numbers_are_relative_and_do_not_wrap(path: Path) -> None:
@@ -118,141 +131,6 @@ def test_sequence_numbers_are_relative_and_do_not_wrap(path: Path) -> None:
     acks = [1449, 2897, 4345, 5793, 7241, 101, *(seq + 1448 for seq in far)]
     assert rows.acks()["ack"].tolist()[1:] == acks
     assert not rows["is_retransmission"].any()
-
-
-def test_without_a_syn_the_first_byte_seen_or_acknowledged_is_1(path: Path) -> None:
-    talk = Talk()
-    talk.segment(1, "PA", 700, 300, 50)
-    talk.segment(0, "A", 300, 750)
-    talk.segment(0, "PA", 300, 750, 20)
-    rows = rows_of(talk, path)
-    assert rows["seq"].tolist() == [1, 1, 1]
-    assert rows["ack"].tolist() == [1, 51, 51]
-    assert rows["direction"].tolist() == [1, 0, 0]  # the client has the larger port
-    assert rows["window"].tolist() == [512] * 3
-    assert rows["window_shift"].tolist() == [-1] * 3
-
-
-def test_flags_are_decoded_and_pure_acks_marked(path: Path) -> None:
-    talk = Talk()
-    talk.handshake()
-    talk.segment(0, "PA", 1, 1, 5)
-    talk.segment(1, "A", 1, 6)
-    talk.segment(0, "FA", 6, 1)
-    talk.segment(1, "RA", 1, 7)
-    talk.segment(1, "R", 1)
-    rows = rows_of(talk, path)
-    assert rows["flags"].tolist() == [2, 18, 16, 24, 16, 17, 20, 4]
-    assert where(rows, "is_pure_ack") == [2, 4]
-    assert rows["ack"][7] == 0
-    assert segments.flag_names(18) == "SYN ACK"
-    assert segments.flag_names(0) == ""
-
-
-def test_options_of_each_segment_are_decoded(path: Path) -> None:
-    talk = Talk()
-    syn = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (7, 0)), ("NOP", None), ("WScale", 9)]
-    talk.segment(0, "S", 0, options=syn)
-    talk.segment(1, "SA", 0, 1, options=[("MSS", 1000), ("WScale", 20)])
-    stamps = [("NOP", None), ("NOP", None), ("Timestamp", (1000, 7))]
-    talk.segment(0, "A", 1, 1, options=stamps)
-    talk.segment(1, "A", 1, 1, options=[*stamps, ("NOP", None), ("NOP", None), ("SAck", (9, 10))])
-    talk.segment(1, "A", 1, 1, options=[*stamps, ("SAck", (9, 10, 20, 21, 30, 31))])
-    talk.segment(0, "A", 1, 1, options=[("EOL", None), ("Timestamp", (5, 5))])
-    rows = rows_of(talk, path)
-    assert rows["mss"].tolist() == [1460, 1000, 0, 0, 0, 0]
-    assert rows["wscale"].tolist() == [9, 14, -1, -1, -1, -1]  # 20 exceeds the maximum, 14
-    assert rows["has_timestamps"].tolist() == [True, False, True, True, True, False]
-    assert rows["ts_val"].tolist() == [7, 0, 1000, 1000, 1000, 0]
-    assert rows["ts_ecr"].tolist() == [0, 0, 7, 7, 7, 0]
-    assert rows["sack_blocks"].tolist() == [0, 0, 0, 1, 3, 0]
-
-
-def test_the_window_is_scaled_when_both_syns_say_so(path: Path) -> None:
-    talk = Talk()
-    talk.handshake(options=(SCALE, [("WScale", 2)]))
-    talk.segment(1, "A", 1, 1, window=100)
-    talk.segment(0, "A", 1, 1, window=0)
-    talk.segment(0, "R", 1, window=0)
-    rows = rows_of(talk, path)
-    assert rows["window"].tolist() == [512, 512, 512 << 7, 400, 0, 0]
-    assert rows["window_shift"].tolist() == [0, 0, 7, 2, 7, 7]
-    assert where(rows, "is_zero_window") == [4]
-
-
-def test_the_window_is_not_scaled_when_one_syn_lacks_the_option(path: Path) -> None:
-    talk = Talk()
-    talk.handshake(options=(SCALE, ()))
-    rows = rows_of(talk, path)
-    assert rows["window"].tolist() == [512, 512, 512]
-    assert rows["window_shift"].tolist() == [0, 0, 0]
-
-
-def test_super_segment_is_counted_in_full_segments(path: Path) -> None:
-    talk = Talk()
-    talk.handshake(options=([("MSS", 1460)], [("MSS", 1400)]))
-    stamps = [("NOP", None), ("NOP", None), ("Timestamp", (1, 1))]
-    seq = 1
-    sizes = [0, 1, 1400, 1401, 14000, 14001]
-    for size in sizes:
-        talk.segment(0, "A", seq, 1, size)
-        seq += size
-    talk.segment(0, "A", seq, 1, 1388, options=stamps)
-    talk.segment(0, "A", seq + 1388, 1, 1389, options=stamps)
-    rows = rows_of(talk, path)
-    assert rows["gso_count"].tolist()[3:] == [1, 1, 1, 2, 10, 11, 1, 2]
-
-
-def test_without_an_mss_a_super_segment_is_not_counted(path: Path) -> None:
-    talk = Talk()
-    talk.segment(0, "A", 1, 1, 9000)
-    talk.segment(0, "A", 9001, 1)
-    assert rows_of(talk, path)["gso_count"].tolist() == [0, 1]
-
-
-# ---- connections ----
-
-
-#: Ways to open a connection: the segments (side, flags, seq, ack), and columns of their rows.
-OPENED: dict[str, tuple[list[tuple[int, str, int, int]], dict[str, list[int]]]] = {
-    "SYN from the smaller port": ([(0, "S", 0, 0), (1, "SA", 0, 1)], {"direction": [0, 1]}),
-    "SYN-ACK only": ([(1, "SA", 0, 1), (0, "A", 1, 1)], {"direction": [1, 0]}),
-    "simultaneous open": (
-        [(0, "S", 0, 0), (1, "S", 0, 0), (0, "SA", 0, 1), (1, "SA", 0, 1)],
-        {"connection": [0] * 4, "direction": [0, 1, 0, 1]},
-    ),
-    "SYN overtaken by its answer": (
-        [(1, "SA", 0, 1), (0, "S", 0, 0), (0, "A", 1, 1)],
-        {"connection": [0] * 3, "seq": [0, 0, 1]},
-    ),
-    "SYN sent again, and a new SYN": (
-        [
-            *((0, "S", 0, 0), (0, "S", 0, 0), (1, "SA", 0, 1), (0, "R", 1, 0)),
-            *((0, "S", 90_000, 0), (1, "SA", 70_000, 90_001), (0, "A", 90_001, 70_001)),
-        ],
-        {
-            "connection": [0, 0, 0, 0, 1, 1, 1],
-            "seq": [0, 0, 0, 1, 0, 0, 1],
-            "is_retransmission": [0, 1, 0, 0, 0, 0, 0],
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OPENED)
-def test_handshake_determines_client_and_connection(name: str, path: Path) -> None:
-    sent, columns = OPENED[name]
-    talk = Talk()
-    for side, flags, seq, ack in sent:
-        talk.segment(side, flags, seq, ack, ports=(80, 50_000))
-    rows = rows_of(talk, path)
-    assert {column: rows[column].tolist() for column in columns} == columns
-    assert len(set(rows.connections)) == 1
-    if name == "SYN from the smaller port":
-        assert rows.connections[0].client == ("192.0.2.1", 80)
-
-
-# ---- retransmissions and overtaking ----
 
 
 def data(talk: Talk, *numbers: int, size: int = 100, step_ns: int = 1_000_000) -> None:
@@ -285,74 +163,6 @@ def test_late_data_is_a_retransmission_or_out_of_order(
     rows = rows_of(talk, path)
     assert where(rows, "is_retransmission") == again
     assert where(rows, "is_out_of_order") == overtaken
-
-
-@pytest.mark.parametrize(("stamp", "column"), [(49, "is_out_of_order"), (51, "is_retransmission")])
-def test_time_stamps_tell_retransmission_from_reordering(
-    talk: Talk, path: Path, stamp: int, column: str
-) -> None:
-    """An older time stamp shows that a segment was sent earlier, however late it arrives.
-
-    A newer time stamp shows that it is a retransmission, however soon it arrives.
-    """
-    for number, value, late in ((0, 49, 0), (2, 50, 0), (1, stamp, 100_000_000 * (stamp < 50))):
-        talk.segment(
-            0, "A", 1 + number * 100, 1, 100, options=[("Timestamp", (value, 0))], step_ns=late
-        )
-    rows = rows_of(talk, path)
-    assert where(rows, column) == [5]
-    assert rows["is_out_of_order"].sum() + rows["is_retransmission"].sum() == 1
-
-
-def test_data_from_before_the_capture_counts_as_out_of_order(path: Path) -> None:
-    talk = Talk()
-    talk.segment(0, "A", 1001, 1, 100)
-    talk.segment(0, "A", 501, 1, 100)
-    talk.segment(0, "A", 501, 1, 100)
-    rows = rows_of(talk, path)
-    assert where(rows, "is_out_of_order") == [1]
-    assert where(rows, "is_retransmission") == [2]
-
-
-@pytest.mark.parametrize(("stamp", "again"), [(70, []), (71, [4])])
-def test_ack_recorded_before_its_data_proves_no_retransmission(
-    talk: Talk, path: Path, stamp: int, again: list[int]
-) -> None:
-    """A recorder of both sides may see an ACK before its data, as the echoed time stamp shows."""
-    talk.segment(1, "A", 1, 101, options=[("Timestamp", (5, 70))])
-    talk.segment(0, "A", 1, 1, 100, options=[("Timestamp", (stamp, 4))], step_ns=20_000)
-    assert where(rows_of(talk, path), "is_retransmission") == again
-
-
-def test_keep_alives_are_not_retransmissions(talk: Talk, path: Path) -> None:
-    data(talk, 0)
-    talk.segment(
-        0, "A", 100, 1, 0, step_ns=10**10
-    )  # Linux's keep-alive is one byte back, without data
-    talk.segment(1, "A", 1, 101)
-    assert where(rows_of(talk, path), "is_retransmission") == []
-
-
-def test_repeated_fin_and_syn_ack_are_retransmissions(path: Path) -> None:
-    talk = Talk()
-    talk.segment(0, "S", 0)
-    talk.segment(1, "SA", 0, 1)
-    talk.segment(1, "SA", 0, 1)
-    talk.segment(0, "A", 1, 1)
-    talk.segment(0, "FA", 1, 1)
-    talk.segment(0, "FA", 1, 1)
-    assert where(rows_of(talk, path), "is_retransmission") == [2, 5]
-
-
-def test_ipv6_is_read_although_the_clock_steps_back(path: Path) -> None:
-    talk = Talk(ipv6=True)
-    talk.handshake()
-    talk.time_ns -= 3600 * 10**9
-    data(talk, 0, 1, 0)
-    rows = rows_of(talk, path)
-    assert rows["payload_bytes"].tolist() == [0, 0, 0, 100, 100, 100]
-    assert where(rows, "is_retransmission") == [5]
-    assert str(rows.connections[0]) == "tcp [2001:db8::1]:40000 -> [2001:db8::2]:80"
 
 
 # ---- links, fragments, what is left out ----

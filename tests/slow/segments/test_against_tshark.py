@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,8 @@ from tests.support.segments.captures import (
     FOREIGN,
     WIRES,
     WRITTEN,
-    losses,
-    one_byte_again,
     transfer,
+    written,
 )
 from tests.support.wireshark import unexplained, without_reason
 
@@ -42,21 +40,18 @@ def test_foreign_captures_differ_only_for_known_reasons(path: Path) -> None:
 # ---- written by hand ----
 
 
-@pytest.mark.parametrize("write", WRITTEN, ids=lambda write: write.__name__)
-def test_handwritten_conversations_differ_only_for_known_reasons(
-    tmp_path: Path, write: Callable[[], Talk]
-) -> None:
-    path = write().save(tmp_path / "x.pcapng")
+@pytest.mark.parametrize("name", WRITTEN)
+def test_handwritten_conversations_differ_only_for_known_reasons(tmp_path: Path, name: str) -> None:
+    path = written(name).save(tmp_path / "x.pcapng")
     assert unexplained(from_file(path), path) == {}
 
 
 def test_only_tshark_calls_a_repeated_single_byte_a_keep_alive(tmp_path: Path) -> None:
     """tshark takes the byte for a keep-alive's garbage byte (RFC 9293, 3.8.4). We count it as a
     retransmission, since Linux's keep-alives have no data and many programs write single bytes."""
-    path = one_byte_again().save(tmp_path / "x.pcapng")
-    rows = from_file(path)
-    assert rows["is_retransmission"].tolist() == [0, 0, 0, 0, 1, 0]
-    assert wireshark.differences(rows, wireshark.dissect(path)) == {"is_retransmission": [4]}
+    path = written("byte sent again").save(tmp_path / "x.pcapng")
+    differences = wireshark.differences(from_file(path), wireshark.dissect(path))
+    assert differences == {"is_retransmission": [4]}
 
 
 # ---- handshakes of tests/fast/segments/test_foreign.py ----
@@ -97,7 +92,7 @@ def test_differences_are_rare_and_only_in_the_judgement_columns() -> None:
 
 
 def test_comparison_detects_a_wrong_value_in_any_column(tmp_path: Path) -> None:
-    path = losses().save(tmp_path / "x.pcapng")
+    path = written("losses").save(tmp_path / "x.pcapng")
     theirs = wireshark.dissect(path)
     for column in each(set(wireshark.FIELDS) - {"packet"}):
         rows = from_file(path)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.support.forge import Talk
 from tests.support.paths import DATA
+from tests.support.tables import table
 
 from tcplab import Lab
 from tcplab.capture import Capture
@@ -17,58 +18,34 @@ from tcplab.capture import Capture
 FOREIGN = sorted(DATA.glob("*.pcap*"))
 
 
-def one_byte_again() -> Talk:
-    talk = Talk(step_ns=10_000_000)
-    talk.handshake()
-    talk.segment(0, "PA", 1, 1, 1)
-    talk.segment(0, "PA", 1, 1, 1, step_ns=250_000_000)
-    talk.segment(1, "A", 1, 2)
+#: Conversations that tshark reads too.
+WRITTEN = (
+    "lost within microseconds",
+    "losses",
+    "acknowledged before it is seen",
+    "byte sent again",
+)
+CONVERSATIONS = table("conversations")
+
+
+def written(name: str) -> Talk:
+    """Return a conversation of tests/data/conversations.toml."""
+    case = CONVERSATIONS[name]
+    talk = Talk(ipv6=case.get("ipv6", False), step_ns=case.get("step_ns", 1_000_000))
+    if "handshake" in case:
+        client, server = map(_options, case["handshake"])
+        talk.handshake(options=(client, server))
+    for words in case["segments"]:
+        more = case.get("each", {}) | (words[-1] if isinstance(words[-1], dict) else {})
+        plain = [word for word in words if not isinstance(word, dict)]
+        talk.segment(*plain, **more | {"options": _options(more.get("options", []))})
     return talk
 
 
-def losses() -> Talk:
-    talk = Talk(step_ns=10_000_000)
-    talk.handshake()
-    received: set[int] = set()
-    for number in (0, 1, 2, 4, 5, 3, 7, 8, 9, 6, 6, 0):
-        talk.segment(0, "A", 1 + 100 * number, 1, 100, step_ns=500_000)
-        received.add(number)
-        missing = next(n for n in range(12) if n not in received)
-        talk.segment(1, "A", 1, 1 + 100 * missing, step_ns=100_000)
-    talk.segment(0, "A", 701, 1, 200, step_ns=400_000_000)
-    return talk
+def _options(listed: list[list[Any]]) -> list[tuple[str, Any]]:
+    """Return TCP options in the form that scapy wants."""
+    return [(name, tuple(values) or b"") for name, *values in listed]
 
-
-def lost_within_microseconds() -> Talk:
-    """Return a retransmission 25 µs after the first copy, triggered by an ACK; the RTT is 20 µs."""
-    talk = Talk(step_ns=10_000)
-    talk.handshake()
-    for number in (0, 2, 3):
-        talk.segment(0, "A", 1 + 100 * number, 1, 100, step_ns=5_000)
-    talk.segment(1, "A", 1, 101)
-    talk.segment(0, "A", 401, 1, 100)
-    talk.segment(0, "A", 101, 1, 100, step_ns=2_000)
-    talk.segment(1, "A", 1, 501)
-    return talk
-
-
-def acknowledged_before() -> Talk:
-    """Return data acknowledged before it is seen, since the recorder lost the first copies."""
-    talk = Talk(step_ns=10_000_000)
-    talk.handshake()
-    talk.segment(1, "A", 1, 301)
-    talk.segment(0, "A", 1, 1, 100)
-    talk.segment(0, "A", 101, 1, 200)
-    talk.segment(0, "A", 301, 1, 200)
-    return talk
-
-
-WRITTEN = [
-    lost_within_microseconds,
-    losses,
-    acknowledged_before,
-    one_byte_again,
-]
 
 SINK = """
 import socket
