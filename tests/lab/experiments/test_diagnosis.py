@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.tables import table
 
 from tcplab.cli import main
 from tcplab.experiments import as_json, diagnosis, recordings
@@ -16,22 +17,7 @@ pytestmark = pytest.mark.needs_lab
 
 Repair = Callable[..., Path]
 
-NODELAY = 'set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");'
-WHOLE_LINE = (
-    """    log_event("write", 1);
-    system_calls += send_all(fd, &character, 1, 0);
-    bytes++;
-""",
-    """    static char line[80];
-    static size_t filled;
-    line[filled++] = character;
-    bytes++;
-    if (character != '\\n')
-        return;
-    system_calls += send_all(fd, line, filled, 0);
-    filled = 0;
-""",
-)
+CHANGED = table("repairs")
 
 
 @pytest.fixture
@@ -74,55 +60,12 @@ def test_rtt_and_count_can_be_changed() -> None:
     assert backup.bdp_bytes == 25_000 > backup.window_bytes
 
 
-CHUNK = WHOLE_LINE[1].replace("char line[80]", "char line[8000]")
-#: Changes by name: the program, the replacements in its text, and the complaint, if any.
-CHANGED: dict[str, tuple[Program, list[tuple[str, str]], str]] = {
-    "request with MSG_MORE": (
-        "request",
-        [("send_all(fd, data, size, 0)", "send_all(fd, data, size, size == 4 ? MSG_MORE : 0)")],
-        "",
-    ),
-    "request with TCP_NODELAY": (
-        "request",
-        [("    run(fd);", f"    {NODELAY}\n    run(fd);")],
-        "2 segments",
-    ),
-    "request that fails": (
-        "request",
-        [("send_header(fd);", 'fail_because("no idea");')],
-        "failed (exit 1): no idea",
-    ),
-    "backup with an automatic buffer": (
-        "backup",
-        [
-            ("    size_buffer(fd);\n", ""),
-            ("static void size_buffer", "__attribute__((unused)) static void size_buffer"),
-        ],
-        "",
-    ),
-    "backup that reads nothing": (
-        "backup",
-        [
-            ("        checksum = (uint32_t)checksum * 31U + block[i];", "        ;"),
-            ("SO_RCVBUF, BLOCK_BYTES,", "SO_RCVBUF, 4 << 20,"),
-        ],
-        "The backup is not what was sent",
-    ),
-    "ticker with a write per line": ("ticker", [WHOLE_LINE], ""),
-    "ticker with one write for all lines": (
-        "ticker",
-        [(WHOLE_LINE[0], CHUNK.replace("if (character != '\\n')", "if (bytes < 39 * count)"))],
-        "lines wait for each other",
-    ),
-}
-
-
 @pytest.mark.parametrize("name", CHANGED)
 def test_only_a_repair_passes_and_the_verdict_says_what_is_left(repair: Repair, name: str) -> None:
-    program, replacements, complaint = CHANGED[name]
-    verdict = diagnosis.check(repair(program, *replacements))
-    assert verdict.passed is (not complaint), str(verdict)
-    assert complaint in verdict.message
+    change = CHANGED[name]
+    verdict = diagnosis.check(repair(change["program"], *change["replacements"]))
+    assert verdict.passed is (not change["complaint"]), str(verdict)
+    assert change["complaint"] in verdict.message
     if name == "request with MSG_MORE":
         assert verdict.counts["data_segments"] == diagnosis.REQUESTS
 
