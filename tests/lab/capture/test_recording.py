@@ -290,16 +290,6 @@ def test_a_mistake_is_one_line(lab: Lab, options: dict[str, object], message: st
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [((), "an argument is missing; usage: capture "), (("lo", "x"), "one argument too many")],
-)
-def test_the_recorder_takes_one_interface(lab: Lab, arguments: list[str], message: str) -> None:
-    done = lab.client.run(["capture", *arguments], privileged=True, check=False)
-    assert message in done.stderr
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-
-
 def test_a_full_disk_during_the_recording_is_reported(lab: Lab) -> None:
     """Use a pipe that loses its reader, because with /dev/full even the first write would fail."""
     recorder = recording(lab)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.lifetime import processes_with, start_and_kill, until
+from tests.support.tables import table
 
 from tcplab import Lab, LabError, Loopback
 from tcplab.errors import ParameterError
@@ -39,23 +40,7 @@ def test_loopback_commands_die_with_a_sigkilled_owner_too() -> None:
     until(lambda: not processes_with(mark))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"rtt_ms": -1}, r"rtt_ms=-1 must be a number from 0 to 4000 ms"),
-        ({"rtt_ms": "fast"}, r"rtt_ms='fast' must be a number"),
-        ({"rtt_ms": float("nan")}, r"rtt_ms=nan must be a number"),
-        ({"rate_mbit": -5}, r"rate_mbit=-5 must be a number from 0"),
-        ({"rate_mbit": 0.0001}, r"rate_mbit=0\.0001 must be 0 \(no limit\) or at least 0\.001"),
-        ({"queue_packets": 0}, r"queue_packets=0 must be a whole number from 1"),
-        ({"loss": True}, r"loss=True must be a number"),
-        ({"mtu": 10}, r"mtu=10 must be a whole number from 68 to 65535 bytes"),
-        ({"clients": 101}, r"clients=101 must be a whole number from 1 to 100"),
-        ({"clients": []}, "number of clients=0"),
-        ({"clients": [10, -1]}, "clients=-1"),
-        ({"aqm": "red"}, "aqm 'red'.*fq_codel"),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "message"), table("mistakes")["laboratories"])
 def test_bad_parameters_are_named_with_limits(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message) as caught:
         Lab(**parameters)

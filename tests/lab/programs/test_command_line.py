@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 
 import pytest
 from tests.support.commands import completed
 from tests.support.paths import ROOT
 from tests.support.programs.harness import Programs, complaint
+from tests.support.tables import table
 
 from tcplab.lab import program_path
 
@@ -103,31 +105,8 @@ def test_a_missing_argument_is_named(programs: Programs, program: str) -> None:
     assert "missing" in complaint(programs.run(program), 2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["tcp_nodelay_client", "127.0.0.1", "1", "0"], "N: 0 is outside 1 to 10000000"),
-        (
-            ["tcp_nodelay_client", "127.0.0.1", "1", "1", "nagle"],
-            "MODE: 'nagle' is not one of default",
-        ),
-        (["tcp_nodelay_client", "127.0.0.1", "0", "1"], "PORT: 0 is outside 1 to 65535"),
-        (["tcp_nodelay_server", "65536", "1"], "PORT: 65536 is outside 0 to 65535"),
-        (["tcpsource", "-c0", "127.0.0.1"], "-c: 0 is outside 1 to"),
-        (["pagecache", "--state", "hot", "/etc/passwd"], "'hot' is not one of cold, warm, asis"),
-        (["udpsource", "-s", "15", "127.0.0.1"], "-s: 15 is outside 16 to 65507"),
-        (["udpsource", "--pace", "0", "127.0.0.1"], "--pace: 0 is outside"),
-        (["sendfile_server", "-S", "-o", "x"], "-o and --discard"),
-        (["netcat", "127.0.0.1"], "PORT is missing"),
-        (["netcat", "-l", "0", "1"], "-l takes PORT alone"),
-        # An option may follow the arguments.
-        (["tcpsource", "127.0.0.1", "-s", "0"], "--write-bytes: 0 is outside"),
-        (["tcpsource", "--", "-s", "0"], "'0' is one argument too many"),
-        *(
-            (["tcpsource", "-t", value, "127.0.0.1"], "-t: ")
-            for value in ("-1", "1e12", "abc", "", "nan", "inf", "1s")
-        ),
-    ],
-)
-def test_a_wrong_value_is_named(programs: Programs, arguments: list[str], message: str) -> None:
-    assert message in complaint(programs.run(*arguments), 2)
+@pytest.mark.parametrize(("line", "message"), table("mistakes")["lines"])
+def test_a_wrong_value_is_named(programs: Programs, line: str, message: str) -> None:
+    done = programs.run(*shlex.split(line))
+    assert message in complaint(done, 2)
+    assert done.stdout == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import socket
 import time
@@ -16,6 +17,7 @@ import pytest
 from tests.support.commands import completed
 from tests.support.ordinary_user import Run
 from tests.support.programs.harness import PATIENCE_S, Programs, complaint, reset, tcp_listener
+from tests.support.tables import table
 
 Meet = Callable[[socket.socket], None]
 ClientWords = Callable[[str, int], list[str]]
@@ -114,27 +116,11 @@ def test_a_listener_ends_at_its_deadline(programs: Programs, program: str) -> No
     assert done.stdout.startswith("listening on ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["tcpsink", "-p", "0", "--bind", "192.0.2.1"], "port 0: EADDRNOTAVAIL"),
-        (
-            ["tcpsink", "-p", "0", "--congestion", "nonsense"],
-            r"--congestion nonsense \(this kernel offers: .*\bcubic\b",
-        ),
-        (
-            ["tcpsink", "-p", "0", "--cpu", "1023"],
-            r"--cpu 1023 \(this machine has CPUs 0 to \d+\): EINVAL",
-        ),
-        (["recordsource", "127.0.0.1", "--log", "/no/log"], "--log /no/log: ENOENT: No such file"),
-        (["sendfile_client", "127.0.0.1", "/tmp"], "/tmp is not a regular file"),
-        (["sendfile_server", "-p", "0", "-o", "/tmp"], ".*EISDIR: Is a directory"),
-    ],
-)
+@pytest.mark.parametrize(("line", "message"), table("mistakes")["requests"])
 def test_missing_capabilities_of_this_machine_are_named(
-    programs: Programs, arguments: list[str], message: str
+    programs: Programs, line: str, message: str
 ) -> None:
-    assert re.match(message, complaint(programs.run(*arguments), 1))
+    assert re.match(message, complaint(programs.run(*shlex.split(line)), 1))
 
 
 def test_forbidden_congestion_control_names_the_allowed_ones(
