@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from jinja2 import Environment
 from nbformat import v4
+from tests.support.paths import DATA
 
 from tcplab.grading import pages
 from tcplab.grading.pages import (
@@ -21,48 +23,8 @@ from tcplab.grading.pages import (
     settle_page,
 )
 
-ATTACKS = [
-    "<script>alert(1)</script>",
-    "<ScRiPt >alert(1)",
-    "<b onclick=alert(1)>b</b>",
-    "<img src=x onerror=alert(1)>",
-    "<img src='x' width='1 onerror=alert(1)' onload=alert(1)>",
-    "<!-- --><svg onload=alert(1)>",
-    "<svg><script>alert(1)</script></svg>",
-    "<svg><a xlink:href='javascript:alert(1)'><text>x</text></a></svg>",
-    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
-    "<iframe src='data:text/html,<script>alert(1)</script>'></iframe>",
-    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
-    "<object data='javascript:alert(1)'></object>",
-    "<embed src='javascript:alert(1)'>",
-    "<form action='javascript:alert(1)'><button>x</button></form>",
-    "<input autofocus onfocus=alert(1)>",
-    "<meta http-equiv=refresh content='0;url=javascript:alert(1)'>",
-    "<base href='javascript:alert(1)//'>",
-    "<link rel=stylesheet href='javascript:alert(1)'>",
-    "<style>@import 'javascript:alert(1)';</style>",
-    "<div style='background:url(javascript:alert(1))'>x</div>",
-    "<details open ontoggle=alert(1)>x</details>",
-    "<video><source onerror=alert(1)></video>",
-    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
-    "<a href='javascript:alert(1)'>x</a>",
-    "<a href='jav\tascript:alert(1)'>x</a>",
-    "<a href='\x01javascript:alert(1)'>x</a>",
-    "[a](javascript:alert(1))",
-    "[a](JavaScript:alert(1))",
-    "[a](java&#115;cript:alert(1))",
-    "[a](javascript&colon;alert(1))",
-    "[a](&#x6A;avascript:alert(1))",
-    "[a](&#1;javascript&#58;alert(1))",
-    "[a](vb&#115;cript:alert(1))",
-    "[a](data&colon;text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
-    "[a][r]\n\n[r]: java&#x73;cript:alert(1)",
-    "<javascript:alert(1)>",
-    "![a](javascript:alert(1))",
-    "![a](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9ImFsZXJ0KDEpIi8+)",
-    "| <img src=x onerror=alert(1)> | b |\n|---|---|\n| c | d |",
-    "# <img src=x onerror=alert(1)>",
-]
+TEXTS = tomllib.loads((DATA / "pages.toml").read_text())
+ATTACKS = TEXTS["attacks"]
 #: Elements of a learner's text that a page may contain.
 HARMLESS_TAGS = re.compile(
     r"a|abbr|b|blockquote|br|code|del|details|div|em|h[1-6]|hr|i|img|kbd|li|ol|p|pre|s|span|strong"
@@ -122,22 +84,7 @@ def test_attack_does_nothing_and_is_flagged(source: str) -> None:
     assert is_active(around)
 
 
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
-        ("a < b, x<y and <b>bold</b>", "a &lt; b, x&lt;y and <b>bold</b>"),
-        ("H<sub>2</sub>O and <b>bold</b>", "H<sub>2</sub>O and <b>bold</b>"),
-        ("one<br/>two", "one<br>two"),
-        ("*a* **b** ~~c~~ `d`", "<em>a</em> <strong>b</strong> <del>c</del> <code>d</code>"),
-        ("$a < b$ and $$x_1 * y_2$$", "$a &lt; b$ and $$x_1 * y_2$$"),
-        ("see <https://example.org/?a=1&b=2>", "<p>see https://example.org/?a=1&amp;b=2</p>"),
-        ("[*RFC*](https://example.org)", "<p><em>RFC</em> (https://example.org)</p>"),
-        ("![a < b](http://localhost:8888/logout)", "<p>a &lt; b (http://localhost:8888/logout)"),
-        ("| a |\n|--:|\n| 1 |", 'style="text-align:right"'),
-        ("```python\nprint(1)\n```", '<div class="highlight"><pre><span></span>'),
-        ("# Why?", "<h1>Why?</h1>"),
-    ],
-)
+@pytest.mark.parametrize(("source", "shown"), TEXTS["honest"])
 def test_honest_text_looks_as_it_should(source: str, shown: str) -> None:
     assert shown in rendered(source)
     assert not is_active(source)
@@ -153,21 +100,7 @@ def test_pasted_picture_is_shown_if_it_is_one() -> None:
     assert is_active(source, attachments=svg)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        *(
-            "/logout",
-            "//evil.example",
-            "../../logout",
-            "a/../../logout",
-            "%2e%2e/logout",
-            "\\\\evil",
-        ),
-        *("http://localhost:8888/logout", "https://example.org/", "evil.html", "evil.svg", "evil"),
-        *("?delete=1", "mailto:a@example.org", "ftp://x", "https:/evil", "x:y", "data:text/html,x"),
-    ],
-)
+@pytest.mark.parametrize("address", TEXTS["removed"])
 def test_address_that_is_no_web_page_and_no_own_file_is_removed(address: str) -> None:
     """An absolute path would lead to the server that the teacher is logged in to."""
     for source in (f"[a](<{address}>)", f"![a](<{address}>)", f'<img src="{address}">'):

@@ -63,7 +63,8 @@ def test_every_page_states_the_same_time_for_a_set(source: Path) -> None:
     head = nbformat.read(source / f"{source.name}.ipynb", as_version=4).cells[0].source
     (stated,) = re.findall(r"^\d+ points, (.+?)(?: minutes)?, after lesson", head, re.M)
     lesson = nbformat.read(BY_SLUG[source.name], as_version=4).cells
-    recap = " ".join(cell.source for cell in lesson if f"exercises/{source.name}/" in cell.source)
+    link = f"](../exercises/{source.name}/{source.name}.ipynb)"
+    recap = " ".join(cell.source for cell in lesson if link in cell.source)
     assert f"takes {stated} minutes" in " ".join(recap.split())
     guide = (ROOT / "docs/instructors-guide.md").read_text()
     assert f"| {source.name}, {stated} min |" in guide
