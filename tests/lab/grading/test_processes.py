@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,40 +23,6 @@ from tests.support.nonempty import each
 from tcplab.errors import StepError
 from tcplab.grading.processes import StepLimits, apart, note_interrupt, on_interrupt, run_each
 
-
-def answer(value: Any) -> Any:
-    return {"value": value}
-
-
-def spin() -> None:
-    while True:
-        pass
-
-
-def search_long() -> None:
-    import re
-
-    re.match(r"(a*)*b", "a" * 60)
-
-
-def allocate() -> None:
-    kept: list[Any] = []
-    while True:
-        kept.append(bytearray(1 << 20))
-
-
-def crash() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def say_much() -> str:
-    return "x" * (2 << 20)
-
-
-def write_much(path: str) -> None:
-    Path(path).write_bytes(b"x" * (3 << 20))
-
-
 LIMITS = StepLimits(
     wall_s=60, cpu_s=1, memory_bytes=200 << 20, file_bytes=1 << 20, result_bytes=1 << 20
 )
@@ -64,16 +31,16 @@ LIMITS = StepLimits(
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
-        (spin, "it took more than 1 s of processor time"),
-        (search_long, "it took more than 1 s of processor time"),
-        (allocate, "it took more than 200 MiB of memory"),
-        (crash, "the grading process died (SIGKILL)"),
-        (say_much, "it has 2097166 bytes to say"),
+        ([exec, "while True: pass"], "it took more than 1 s of processor time"),
+        ([re.match, r"(a*)*b", "a" * 60], "it took more than 1 s of processor time"),
+        ([list, map(bytearray, itertools.repeat(1 << 20))], "it took more than 200 MiB of memory"),
+        ([signal.raise_signal, signal.SIGKILL], "the grading process died (SIGKILL)"),
+        (["x".ljust, 2 << 20], "it has 2097166 bytes to say"),
     ],
 )
-def test_step_at_its_limit_gives_the_reason(step: Callable[[], Any], reason: str) -> None:
+def test_step_at_its_limit_gives_the_reason(step: list[Any], reason: str) -> None:
     with pytest.raises(StepError) as raised:
-        apart(step, limits=LIMITS)
+        apart(*step, limits=LIMITS)
     assert str(raised.value) == reason
 
 
@@ -81,11 +48,11 @@ def test_step_that_waits_or_writes_too_much_ends(tmp_path: Path) -> None:
     with pytest.raises(StepError, match=r"it took more than 0\.5 s"):
         apart(time.sleep, 60, limits=StepLimits(wall_s=0.5))
     with pytest.raises(StepError, match=r"OSError: .*File too large"):
-        apart(write_much, str(tmp_path / "x"), limits=LIMITS)
+        apart((tmp_path / "x").write_bytes, bytes(3 << 20), limits=LIMITS)
 
 
 def test_step_returns_what_it_found_and_its_errors_are_one_line() -> None:
-    assert apart(answer, [1, "two", None]) == {"value": [1, "two", None]}
+    assert apart(dict, [("value", [1, "two", None])]) == {"value": [1, "two", None]}
     with pytest.raises(StepError) as raised:
         apart(json.loads, "two\nlines \x1b")
     assert "JSONDecodeError: " in str(raised.value)
