@@ -9,6 +9,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.nonempty import each
@@ -19,7 +20,8 @@ from tcplab.grading.collect import Collected, collect
 FILES = {"tiny.ipynb": b"{}", "total.c": b"int x;"}
 
 
-def packed(files: Mapping[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+def packed(files: Mapping[Any, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return an archive of these files, by their names or zipfile's ZipInfo."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", compression) as archive:
         for name, content in files.items():
@@ -27,17 +29,11 @@ def packed(files: Mapping[str, bytes], compression: int = zipfile.ZIP_DEFLATED) 
     return data.getvalue()
 
 
-def with_modes(mode: int, *names: str) -> bytes:
-    """Return an archive of FILES and of members that have this mode."""
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for name, content in FILES.items():
-            archive.writestr(name, content)
-        for name in names:
-            info = zipfile.ZipInfo(name)
-            info.external_attr = mode << 16
-            archive.writestr(info, "../../../solutions")
-    return data.getvalue()
+def with_mode(mode: int, name: str) -> bytes:
+    """Return an archive of FILES and of a member that has this mode."""
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    return packed({**FILES, info: b"../../../solutions"})
 
 
 def with_a_password() -> bytes:
@@ -52,18 +48,12 @@ def with_a_password() -> bytes:
 
 def damaged() -> bytes:
     """Return an archive with a member whose bytes differ from those that were packed."""
-    data = packed({"tiny.ipynb": b"{}", "total.c": b"int x;"}, zipfile.ZIP_STORED)
-    return data.replace(b"int x;", b"int y;", 1)
+    return packed(FILES, zipfile.ZIP_STORED).replace(b"int x;", b"int y;", 1)
 
 
 def twice() -> bytes:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr("total.c", b"int old;")
-        with pytest.warns(UserWarning, match="Duplicate name"):
-            archive.writestr("total.c", b"int x;")
-        archive.writestr("tiny.ipynb", b"{}")
-    return data.getvalue()
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        return packed({zipfile.ZipInfo("total.c"): b"int old;", **FILES})
 
 
 def bomb() -> bytes:
@@ -175,8 +165,8 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 #: Archives from which every usable file is taken.
 ODD: dict[str, tuple[Callable[[], bytes], str]] = {
-    "links": (lambda: with_modes(stat.S_IFLNK | 0o777, "stolen"), "'stolen' is a link"),
-    "no-rights": (lambda: with_modes(stat.S_IFREG, "secret.txt"), ""),
+    "links": (lambda: with_mode(stat.S_IFLNK | 0o777, "stolen"), "'stolen' is a link"),
+    "no-rights": (lambda: with_mode(stat.S_IFREG, "secret.txt"), ""),
     "deep": (lambda: packed({**FILES, "d/" * 1900 + "f": b"x"}), "in too many folders"),
     "twice": (twice, "twice: 'total.c'"),
     "bomb": (bomb, "left out: '4.bin', 6 MB"),
