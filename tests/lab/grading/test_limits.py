@@ -35,7 +35,7 @@ def ordinary(as_ordinary_user: Run) -> dict[str, list[str | None]]:
 
 @pytest.mark.parametrize("name", GREEDY)
 def test_each_greedy_program_is_stopped(name: str) -> None:
-    expected = GREEDY[name].stopped_by, GREEDY[name].output.decode()
+    expected = GREEDY[name].stopped_by, GREEDY[name].output
     assert greedy.ended(greedy.run(name)) == expected
     if not GREEDY[name].with_namespaces:
         with Lab() as lab:
@@ -46,7 +46,7 @@ def test_each_greedy_program_is_stopped(name: str) -> None:
 def test_greedy_program_of_an_ordinary_user_is_stopped(
     name: str, ordinary: dict[str, list[str | None]]
 ) -> None:
-    expected = [GREEDY[name].stopped_by, GREEDY[name].output.decode()]
+    expected = [GREEDY[name].stopped_by, GREEDY[name].output]
     ends = {key: value for key, value in ordinary.items() if key.startswith(f"{name} ")}
     for place, end in each(ends.items()):
         assert end == expected, place
