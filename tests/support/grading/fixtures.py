@@ -20,11 +20,10 @@ from tests.support.paths import ROOT
 
 from tcplab.cli import main
 from tcplab.grading.checks import score
-from tcplab.grading.course import configure, load_course
+from tcplab.grading.course import load_course
 from tcplab.grading.judging import Judge, JudgingReport, parts_of
 from tcplab.grading.nbgrader_plugins import read_submission
 from tcplab.grading.processes import apart
-from tcplab.grading.release import release
 from tcplab.grading.staging import Expected, stage
 
 
@@ -74,29 +73,12 @@ def judge_submission(judge: Judge, exercise: Path, submission: Path, student: st
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """Return the course, released without nbgrader, so that it has no gradebook."""
-    course = _tiny_course(tmp_path_factory)
-    release_by_hand(course / "solutions" / "tiny", course / "exercises" / "tiny")
-    return Tiny(course)
-
-
-@pytest.fixture(scope="session", name="tiny")
-def released_tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """Return the course with a gradebook, which takes nbgrader seconds, so tests use copies."""
-    from traitlets.config import Config
-
-    course = _tiny_course(tmp_path_factory)
-    config = Config()
-    configure(config, course)
-    release(config, "tiny")
-    return Tiny(course)
-
-
-def _tiny_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     course = tmp_path_factory.mktemp("course")
     write_tiny(course / "solutions" / "tiny")
     shutil.copy(ROOT / "solutions" / "nbgrader_config.py", course / "solutions")
     shutil.copy(ROOT / "nbgrader_config.py", course)
-    return course
+    release_by_hand(course / "solutions" / "tiny", course / "exercises" / "tiny")
+    return Tiny(course)
 
 
 @pytest.fixture
