@@ -8,7 +8,6 @@ import re
 import shutil
 from pathlib import Path
 
-import nbformat
 import pytest
 from tests.support.grading.damaged import DAMAGES, Notebook, changed
 from tests.support.grading.fixtures import Tiny, gradebook, graded_by_command, grades, refused
@@ -81,22 +80,6 @@ def test_gradebook_has_the_right_scores(course: Path, batch: Batch) -> None:
             # A person marks the written answer, unless there is none.
             unanswered = what in ("untouched", "half-written-json")
             assert submission.needs_manual_grade != unanswered, student
-
-
-def test_exercise_made_by_hand_is_nbgraders(tiny: Tiny, course: Path, batch: Batch) -> None:
-    """tests.support.grading.tiny makes the exercise in a millisecond; the batch uses nbgrader."""
-    assert batch.graded
-    by_hand, made = tiny.exercise, course / "exercises" / "tiny"
-    assert (by_hand / "tiny.ipynb").read_bytes() != (made / "tiny.ipynb").read_bytes()
-    ours, theirs = (
-        [
-            (cell.id, cell.cell_type, cell.source.strip())
-            for cell in nbformat.read(folder / "tiny.ipynb", as_version=4).cells
-        ]
-        for folder in (by_hand, made)
-    )
-    assert ours == theirs
-    assert (by_hand / "total.c").read_bytes() == (made / "total.c").read_bytes()
 
 
 def test_report_names_repairs_and_flags(course: Path, batch: Batch) -> None:
@@ -241,6 +224,10 @@ def test_usage_errors_take_one_line(
         (["grade", "no-such-set", "--course", str(course)], "no assignment 'no-such-set'"),
         (["grade", "tiny", "--jobs", "-1", "--course", str(course)], "jobs=-1 must be from 1"),
         (["grade", "tiny", "zoe", "--course", str(course)], "no submission of zoe"),
+        (
+            ["grade", "tiny", "--watch", "--no-feedback", "--course", str(course)],
+            "--no-feedback cannot be combined with --watch",
+        ),
         (["grade", "tiny", "--course", str(tmp_path)], "has no nbgrader_config.py"),
         (["new-assignment", "a/b", "--course", str(tmp_path)], "name 'a/b' must be letters"),
         (["try-assignment", "no-such-set", "--course", str(course)], "no such file"),
