@@ -12,13 +12,12 @@ from typing import Any
 import nbformat
 import pytest
 from nbgrader.api import Gradebook
-from tests.support.grading.damaged import changed, raw, set_source
+from tests.support.grading.damaged import changed, set_source
 from tests.support.grading.fixtures import Tiny, grades
-from tests.support.grading.hostile import ELSEWHERE, INTAKE
+from tests.support.grading.hostile import ELSEWHERE, INTAKE, many_cells
 from tests.support.nonempty import each
 
 from tcplab.cli import main
-from tcplab.errors import StepError
 from tcplab.grading.batch import Batch, grade
 from tcplab.grading.collect import Submitter, collect
 from tcplab.grading.course import load_course
@@ -55,24 +54,11 @@ def test_text_slow_to_render_is_shown_as_typed(bomb: str, tiny: Tiny, tmp_path: 
 
 
 def test_hundreds_of_slow_texts_are_shown_as_typed(tiny: Tiny, tmp_path: Path) -> None:
-    def add(notebook: dict[str, Any]) -> None:
-        text = {"cell_type": "markdown", "metadata": {}, "source": "\\\\[" * 5000}
-        notebook["cells"] += [{**text, "id": f"mine-{n}"} for n in range(300)]
-
     submission = tiny.hand_in(tmp_path)
-    changed(add)(submission)
+    many_cells("markdown", "\\\\[" * 5000, 300)(submission)
     cells, repairs = read(tiny, submission)
     assert len(cells) == 312
     assert sum(note.startswith(("shown-as-typed", "cut")) for note in repairs) >= 290
-
-
-def test_notebook_that_needs_too_much_memory_is_refused(tiny: Tiny, tmp_path: Path) -> None:
-    """Reading the notebook takes 28 bytes of memory per byte of the file."""
-    submission = tiny.hand_in(tmp_path)
-    bomb = b'{"x": [' + b"[]," * (16 << 20) + b'[]], "cells": []}'
-    raw(lambda _: bomb)(submission)
-    with pytest.raises(StepError, match="it took more than 1024 MiB of memory"):
-        read(tiny, submission)
 
 
 def test_suspicious_code_is_found_in_linear_time() -> None:
