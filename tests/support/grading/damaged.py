@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tests.support.grading.fixtures import Tiny, judge_submission
+from tests.support.paths import DATA
 
 from tcplab.grading.release import strip_solution
 
@@ -204,10 +206,6 @@ def rename(name: str) -> Callable[[Path], None]:
     return do
 
 
-def latin_c(source: str) -> str:
-    return source.replace("int main", "/* größe */\nint main")
-
-
 PNG: Final = base64.b64encode(b"\x89PNG\r\n\x1a\n a picture").decode()
 #: Half of an emoji that an editor cut in two.
 HALF: Final = "\ud83d"
@@ -282,9 +280,18 @@ def nested(folder: Path) -> None:
     os.close(below(folder, "d", 300))
 
 
-#: Code that prints more than the sandbox keeps, and more than a pipe holds.
-TALK: Final = 'for (int i = 0; i < 20000; i++) fprintf(stderr, "%0100d", i); return 0;'
+def _listed(score: float = 5.0, flags: Sequence[str] = (), **do: Any) -> Damage:
+    """Return a damage that tests/data/damages.toml lists."""
+    if "replace" in do:
+        damage = c_file(lambda text: text.replace(*do["replace"]))
+    elif "answer" in do:
+        damage = changed(set_source("q1-answer", do["answer"]))
+    else:
+        damage = changed(before(do["before"], do["cell"]))
+    return Damage(damage, score, flags=tuple(flags))
 
+
+LISTED: Final = tomllib.loads((DATA / "damages.toml").read_text())
 DAMAGES: Final[dict[str, Damage]] = {
     # ---- cells ----
     "answer-cell-duplicated": Damage(
@@ -385,46 +392,7 @@ DAMAGES: Final[dict[str, Damage]] = {
     "html-page-instead-of-a-notebook": Damage(
         raw(lambda _: b"<!doctype html><title>Log in</title>"), score=2.0, repairs=("half-written",)
     ),
-    # ---- code that is no attack ----
-    "half-an-emoji-printed": Damage(
-        changed(before("q1", "print('\\ud83d', b'\\xff'.decode(errors='surrogateescape'))")),
-    ),
-    "half-an-emoji-in-an-error": Damage(changed(before("q1", "raise ValueError('\\ud83d')"))),
-    "warnings-and-logging-on-stderr": Damage(
-        changed(
-            before(
-                "q1",
-                "import logging, sys, warnings\nwarnings.warn('hm')\nlogging.warning('hm')\n"
-                "print('hm', file=sys.stderr)\n!echo hm >&2",
-            )
-        )
-    ),
-    "cells-that-print-megabytes": Damage(
-        changed(before("q1", "print('x' * 20_000_000)\n!yes | head -c 20000000"))
-    ),
-    "an-error-in-a-cell-of-its-own": Damage(changed(before("q1", "1 / 0"))),
-    "syntax-error-in-an-answer": Damage(
-        changed(set_source("q1-answer", "q1_sum = = 3")), score=3.0
-    ),
-    "os-exit-in-a-cell": Damage(
-        changed(before("q2-text", "import os\nos._exit(1)")), flags=("process-ended",)
-    ),
-    "answer-is-text": Damage(changed(set_source("q1-answer", 'q1_sum = "400"')), score=3.0),
-    "answer-is-a-fraction": Damage(
-        changed(
-            set_source(
-                "q1-answer", 'import fractions\nq1_sum = fractions.Fraction(n["a"] + n["b"])'
-            )
-        )
-    ),
-    "answer-is-numpy": Damage(
-        changed(set_source("q1-answer", 'import numpy\nq1_sum = numpy.int64(n["a"] + n["b"])'))
-    ),
-    "the-difference-for-half-the-points": Damage(
-        changed(set_source("q1-answer", 'q1_sum = n["b"] - n["a"]')), score=4.0
-    ),
     # ---- the C file ----
-    "c-file-does-not-compile": Damage(c_file(lambda text: text.replace(";", ",")), score=3.0),
     "c-file-missing": Damage(lambda folder: (folder / "total.c").unlink(), score=3.0),
     "c-file-of-a-second-download": Damage(
         second_download, repairs=("wrong-file-name: 'total (1).c'",)
@@ -436,17 +404,7 @@ DAMAGES: Final[dict[str, Damage]] = {
     "c-file-in-a-folder-below": Damage(
         folder_named("total.c", "total.c"), repairs=("name-clash", "wrong-file-name")
     ),
-    "c-file-writes-to-stderr": Damage(
-        c_file(lambda text: text.replace("printf(", 'fprintf(stderr, "hm\\n"), printf('))
-    ),
-    "c-file-prints-two-megabytes": Damage(
-        c_file(lambda text: text.replace("return 0;", TALK)), flags=("output-cut",)
-    ),
-    "c-file-with-windows-line-ends": Damage(c_file(lambda text: text.replace("\n", "\r\n"))),
-    "c-file-not-utf-8": Damage(c_file(latin_c)),
-    "c-file-crashes": Damage(
-        c_file(lambda text: text.replace("return 0;", "return *(volatile int *)8;")), score=3.0
-    ),
+    **{name: _listed(**listed) for name, listed in LISTED.items()},
 }
 
 
