@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
-from collections.abc import Sequence
 
 import pytest
 from tests.support.commands import completed
@@ -36,49 +36,43 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "message"),
+    ("command", "status", "message"),
     [
-        (
-            ["run", "small-writes", "--messages", "0"],
-            2,
-            "tcplab: messages=0 must be a whole number from 1",
-        ),
-        (["run", "small-writes", "--messages", "abc"], 2, "invalid int value: 'abc'"),
-        (["run", "small-writes", "--variants", "x"], 2, "'x' is not known; use one of def"),
-        (
-            ["run", "write-patterns", "--patterns", "4+x"],
-            2,
-            "pattern '4+x': give bytes joined by +",
-        ),
-        (["explain", "x.pcap", "--figure", "x.doc"], 2, "--figure: x.doc: the name must end"),
-        (["explain", "x.pcap", "--figure", "/no/such/x.svg"], 2, "x.svg: no such directory"),
-        (["explain", "x.pcap", "--rate-mbit", "nan"], 2, "--rate-mbit nan: must be more than 0"),
-        (["run", "small-writes", "--rtt-ms", "-1"], 2, "tcplab: rtt_ms=-1.0 must be a number"),
-        (["run", "xyz"], 2, "'xyz' is not known; use one of any-command, "),
-        (["study", "small-write"], 2, "problem set 'small-write' is not known; did you mean small"),
-        (["segments", "/"], 1, "tcplab: /: Is a directory"),
-        (["explain", "x.pcap", "--rate-mbit", "0"], 2, "--rate-mbit 0: must be more than 0"),
-        (["explain", "x.pcap", "--", "true"], 2, "give either a capture, or a command after --"),
-        (["explain", "x.pcap", "--json", "--log", "x"], 2, "--json: only --peer-capture"),
-        (["explain"], 2, "no command: tcplab explain [OPTION]... -- COMMAND"),
-        (["explain", __file__], 1, "test_cli.py: not a capture"),
-        (["segments", "/no/such"], 1, "tcplab: /no/such: No such file or directory"),
-        (["run", "small-write"], 2, "'small-write' is not known; did you mean small-writes? Use"),
-        (["run", "small-writes", "--mesages=3"], 2, "did you mean --messages? Use one of -h, "),
-        (
-            ["doctro"],
-            2,
-            "'doctro' is not known; did you mean doctor? Use one of lab, doctor, ready, ",
-        ),
-        (["demo", "small-write"], 2, "demo 'small-write' is not known; did you mean small-writes?"),
-        (["study", "small-writes", "q11"], 2, "'q11' is not known; did you mean q1? Use one of q1"),
+        ("run small-writes --messages 0", 2, "tcplab: messages=0 must be a whole number from 1"),
+        ("run small-writes --messages abc", 2, "invalid int value: 'abc'"),
+        ("run small-writes --variants x", 2, "'x' is not known; use one of def"),
+        ("run write-patterns --patterns 4+x", 2, "pattern '4+x': give bytes joined by +"),
+        ("run small-writes --rtt-ms -1", 2, "tcplab: rtt_ms=-1.0 must be a number"),
+        ("run small-writes --mesages=3", 2, "did you mean --messages? Use one of -h, "),
+        ("run small-write", 2, "'small-write' is not known; did you mean small-writes? Use"),
+        ("run xyz", 2, "'xyz' is not known; use one of any-command, "),
+        ("study small-write", 2, "problem set 'small-write' is not known; did you mean small"),
+        ("study small-writes q11", 2, "'q11' is not known; did you mean q1? Use one of q1"),
+        ("demo small-write", 2, "demo 'small-write' is not known; did you mean small-writes?"),
+        ("doctro", 2, "'doctro' is not known; did you mean doctor? Use one of lab, doctor"),
+        ("segments /", 1, "tcplab: /: Is a directory"),
+        ("segments /no/such", 1, "tcplab: /no/such: No such file or directory"),
+        (f"explain {__file__}", 1, "test_cli.py: not a capture"),
+        ("explain x.pcap --figure x.doc", 2, "--figure: x.doc: the name must end"),
+        ("explain x.pcap --figure /no/such/x.svg", 2, "x.svg: no such directory"),
+        ("explain x.pcap --rate-mbit nan", 2, "--rate-mbit nan: must be more than 0"),
+        ("explain x.pcap --rate-mbit 0", 2, "--rate-mbit 0: must be more than 0"),
+        ("explain x.pcap -- true", 2, "give either a capture, or a command after --"),
+        ("explain x.pcap --json --log x", 2, "--json: only --peer-capture"),
+        ("explain", 2, "no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]..."),
+        ("explain --", 2, "no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]..."),
+        ("explain --timeout-s 0 -- a", 2, "--timeout-s 0: must be more than 0 and at most 86400"),
+        ("explain --loss-percent 101 -- a", 2, "--loss-percent 101: must be from 0 to 100"),
+        ("explain --interface lo -- a", 2, "--interface: works only with --here"),
+        ("""explain --server "a 'b" -- a""", 2, "--server a 'b: no closing quotation"),
+        ("explain --here --server x --rtt-ms 5 -- a", 2, "and --rtt-ms: cannot be combined with"),
     ],
 )
 def test_usage_errors_are_one_line(
-    arguments: Sequence[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+    command: str, status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
-        returned = main(arguments)
+        returned = main(shlex.split(command))
     except SystemExit as end:  # argparse exits this way
         returned = int(end.code or 0)
     out, err = capsys.readouterr()

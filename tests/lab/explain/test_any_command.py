@@ -47,27 +47,6 @@ def test_the_command_follows_two_dashes() -> None:
     assert with_command(["run", "cork", "--", "a"]) == (["run", "cork", "--", "a"], [])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--"], "no command: tcplab explain [OPTION]... -- COMMAND [ARGUMENT]..."),
-        (["--timeout-s", "0", "--", "a"], "--timeout-s 0: must be more than 0 and at most 86400"),
-        (["--loss-percent", "101", "--", "a"], "--loss-percent 101: must be from 0 to 100"),
-        (["--interface", "lo", "--", "a"], "--interface: works only with --here"),
-        (["--server", "a 'b", "--", "a"], "--server a 'b: no closing quotation"),
-        (
-            ["--here", "--server", "x", "--rtt-ms", "5", "--", "a"],
-            "--server and --rtt-ms: cannot be combined with --here",
-        ),
-    ],
-)
-def test_mistakes_in_the_options_are_one_line(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["explain", *arguments]) == 2
-    assert capsys.readouterr().err == f"tcplab: {message}\n"
-
-
 CHANGES_USER = "sh -c 'echo setgroups: Operation not permitted >&2'"
 
 
