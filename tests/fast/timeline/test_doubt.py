@@ -39,30 +39,6 @@ def test_no_sentence_on_a_capture_is_false(path: Path) -> None:
 # ---- data that came before -----------------------------------------------------------------------
 
 
-def test_a_keep_alive_is_not_a_loss() -> None:
-    timeline = explained(
-        data(1, 0, 100),
-        ack(3, 100),
-        row(5000, True, seq=99, payload_bytes=1, is_retransmission=True),
-        ack(5002, 100),
-    )
-    last = timeline.segments[-1]
-    assert last.reason is Reason.RETRANSMISSION
-    assert last.evidence == (
-        "a keep-alive (RFC 9293, 3.8.4): its bytes had been acknowledged 4997.0 ms before"
-    )
-    assert timeline.holds == []
-
-
-def test_data_acknowledged_before_do_not_lack_an_ack() -> None:
-    timeline = explained(
-        data(1, 0, 100), ack(3, 100), data(205, 0, 100, is_retransmission=True), ack(207, 100)
-    )
-    last = timeline.segments[-1]
-    assert "acknowledged 202.0 ms before" in last.evidence
-    assert "had not reached the sender, or the capture was not made at the sender" in last.evidence
-
-
 def test_packets_recorded_twice_were_not_sent_again() -> None:
     rows = [
         data(1, 0, 100, ip_id=7),
@@ -87,38 +63,71 @@ def test_data_sent_again_are_no_copies(later: float, ip_id: int) -> None:
     assert not any("twice" in note for note in timeline.missing)
 
 
-def test_fast_retransmit_without_sack_counts_its_duplicate_acks() -> None:
-    sent = [data(1 + i / 10, i * MSS, MSS) for i in range(9)]
-    duplicates = [ack(4 + i / 10, MSS) for i in range(7)]
-    again = data(5, MSS, MSS, is_retransmission=True)
-    timeline = explained(*sent, ack(3, MSS), *duplicates, again)
-    assert timeline.segments[-1].evidence == (
-        "reported missing by 7 duplicate ACKs, 3.9 ms after it first left"
-    )
-    one = explained(*sent, ack(3, MSS), ack(4, MSS, sack_blocks=1), again)
-    assert one.segments[-1].evidence == (
-        "reported missing by a duplicate ACK (SACK), 3.9 ms after it first left"
-    )
-    few = explained(*sent, ack(3, MSS), *duplicates[:2], again)
-    assert few.segments[-1].evidence == "no ACK of it for 3.9 ms"
-    soon = explained(*sent, data(2, MSS, MSS, is_retransmission=True)).segments[-1]
-    assert soon.evidence == "0.9 ms after it left, sooner than its ACK could come"
+def again(time_ms: float, seq: int, size: int = MSS, **values: Any) -> dict[str, Any]:
+    return data(time_ms, seq, size, is_retransmission=True, **values)
 
 
-def test_window_updates_are_no_duplicate_acks() -> None:
-    sent = [data(1 + i / 10, i * MSS, MSS) for i in range(9)]
-    updates = [ack(4 + i / 10, MSS, window=65_160 + 2000 * (i + 1)) for i in range(7)]
-    timeline = explained(*sent, ack(3, MSS), *updates, data(205, MSS, MSS, is_retransmission=True))
-    assert timeline.segments[-1].evidence == "no ACK of it for 203.9 ms"
+SENT = [data(1 + i / 10, i * MSS, MSS) for i in range(9)]
+BEGUN = [*SENT, ack(3, MSS)]
+DUPLICATES = [ack(4 + i / 10, MSS) for i in range(7)]
+UPDATES = [ack(4 + i / 10, MSS, window=65_160 + 2000 * (i + 1)) for i in range(7)]
+SACK = ack(4, MSS, sack_blocks=1)
+COPY = "copied on its way or sent unchanged"
+DOUBT = "the ACK had not reached the sender, or the capture was not made at the sender"
 
 
-def test_acks_before_a_transmission_are_no_evidence_about_it() -> None:
-    sent = [data(1 + i / 10, i * MSS, MSS) for i in range(9)]
-    again = [data(at, MSS, MSS, is_retransmission=True) for at in (5, 300)]
-    duplicates = [ack(4 + i / 10, MSS) for i in range(7)]
-    timeline = explained(*sent, ack(3, MSS), *duplicates, *again)
-    assert "reported missing by" in timeline.segments[-2].evidence
-    assert timeline.segments[-1].evidence == "no ACK of it for 295.0 ms"
+@pytest.mark.parametrize(
+    ("rows", "is_lost", "evidence"),
+    [
+        (
+            [data(1, 0, 100), ack(3, 100), again(5000, 99, 1), ack(5002, 100)],
+            False,
+            "a keep-alive (RFC 9293, 3.8.4): its bytes had been acknowledged 4997.0 ms before",
+        ),
+        (
+            [data(1, 0, 100), ack(3, 100), again(205, 0, 100), ack(207, 100)],
+            False,
+            f"its bytes had been acknowledged 202.0 ms before: {DOUBT}",
+        ),
+        (
+            [data(1, 0, 100, ip_id=7), ack(650, 0), again(700, 0, 100, ip_id=7)],
+            False,
+            f"by its IP ID (7) the packet that passed 699.0 ms before, {COPY}",
+        ),
+        (
+            [*BEGUN, *DUPLICATES, again(5, MSS)],
+            True,
+            "reported missing by 7 duplicate ACKs, 3.9 ms after it first left",
+        ),
+        (
+            [*BEGUN, SACK, again(5, MSS)],
+            True,
+            "reported missing by a duplicate ACK (SACK), 3.9 ms after it first left",
+        ),
+        ([*BEGUN, *DUPLICATES[:2], again(5, MSS)], True, "no ACK of it for 3.9 ms"),
+        ([*BEGUN, *UPDATES, again(205, MSS)], True, "no ACK of it for 203.9 ms"),
+        # ACKs before a transmission are no evidence about it.
+        ([*BEGUN, *DUPLICATES, again(5, MSS), again(300, MSS)], True, "no ACK of it for 295.0 ms"),
+        ([*SENT, again(2, MSS)], True, "0.9 ms after it left, sooner than its ACK could come"),
+        (
+            [*SENT, ack(25, MSS), again(30, 0, 2 * MSS)],
+            True,
+            "the ACK of its first 1448 bytes came 5.0 ms before",
+        ),
+        (
+            [*SENT, SACK | {"time_ns": ns(29)}, again(30, MSS)],
+            True,
+            "an ACK of data before it came 1.0 ms ago: the next gap",
+        ),
+    ],
+)
+def test_data_sent_again_have_the_evidence_of_the_capture(
+    rows: list[dict[str, Any]], is_lost: bool, evidence: str
+) -> None:
+    timeline = explained(*rows)
+    last = timeline.segments[-1]
+    assert (last.reason, last.evidence) == (Reason.RETRANSMISSION, evidence)
+    assert bool(timeline.holds) is is_lost
 
 
 def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
@@ -128,28 +137,6 @@ def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
     late = explained(data(1, MSS, MSS), data(9, 0, MSS, is_retransmission=True)).segments[-1]
     assert late.evidence == "later bytes had come 8.0 ms before; its first copy did not get here"
     assert late.holds[0].duration_ms == 8
-
-
-def test_the_same_ip_id_much_later_may_be_a_copy_on_the_way() -> None:
-    again = data(700, 0, 100, ip_id=7, is_retransmission=True)
-    last = explained(data(1, 0, 100, ip_id=7), ack(650, 0), again).segments[-1]
-    assert last.evidence == (
-        "by its IP ID (7) the packet that passed 699.0 ms before, copied on its way or sent"
-        " unchanged"
-    )
-    assert last.holds == ()
-
-
-def test_an_ack_of_a_part_and_one_with_sack_blocks_are_named() -> None:
-    sent = [data(1 + i / 10, i * MSS, MSS) for i in range(4)]
-    part = data(30, 0, 2 * MSS, is_retransmission=True)
-    assert explained(*sent, ack(25, MSS), part).segments[-1].evidence == (
-        "the ACK of its first 1448 bytes came 5.0 ms before"
-    )
-    gap = data(30, MSS, MSS, is_retransmission=True)
-    assert explained(*sent, ack(29, MSS, sack_blocks=1), gap).segments[-1].evidence == (
-        "an ACK of data before it came 1.0 ms ago: the next gap"
-    )
 
 
 def test_copies_on_another_interface_were_not_sent_again() -> None:
