@@ -16,8 +16,8 @@ from tcplab.cli import main
 from tcplab.segments import from_file
 
 
-def tcplab(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return completed([sys.executable, "-m", "tcplab", *arguments])
+def tcplab(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return completed([sys.executable, "-m", "tcplab", *arguments], env=os.environ | environment)
 
 
 @pytest.mark.needs_lab  # plain loopback records no packets for an ordinary user
@@ -65,20 +65,11 @@ def test_full_output_is_one_line_of_error(option: str, output: str, tmp_path: Pa
 def test_ctrl_c_while_it_loads_is_one_line(tmp_path: Path) -> None:
     lines = "try: os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", "except BaseException: pass"
     (tmp_path / "numpy.py").write_text("\n".join(["import os, signal, time", *lines]))
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-m", "tcplab", "segments", "x"],
-        env=environment,
-        capture_output=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"tcplab: interrupted\n")
+    done = tcplab("segments", "x", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "tcplab: interrupted\n")
 
 
 def test_characters_that_the_output_cannot_hold_lose_no_result() -> None:
-    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    environment |= {"TCPLAB_MODE": "recorded"}
-    command = [sys.executable, "-m", "tcplab", "run", "connection"]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False)
-    assert b"codec" not in done.stderr
-    assert b"SYN" in done.stdout
+    done = tcplab("run", "connection", PYTHONIOENCODING="ascii", TCPLAB_MODE="recorded")
+    assert "codec" not in done.stderr
+    assert "SYN" in done.stdout

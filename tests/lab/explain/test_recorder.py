@@ -25,9 +25,14 @@ from tcplab.programs import CallLog, SocketCalls
 from tcplab.programs.calls import HANDS_OVER, read_calls
 
 
+def calls(log: Path, *command: str, options: Sequence[str] = ()) -> list[str]:
+    """Return a command line that runs a command under the recorder."""
+    return [str(program_path("calls")), *options, str(log), "--", *command]
+
+
 def recorded(log: Path, *command: str, status: int = 0, options: Sequence[str] = ()) -> CallLog:
     """Run a command under the recorder; return the log of its calls."""
-    done = completed([str(program_path("calls")), *options, str(log), "--", *command])
+    done = completed(calls(log, *command, options=options))
     assert done.returncode == status, done.stderr
     return read_calls(log)
 
@@ -132,7 +137,7 @@ def test_the_exit_status_is_that_of_the_command(tmp_path: Path) -> None:
 
 
 def test_a_command_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
-    done = completed([str(program_path("calls")), str(tmp_path / "log"), "--", "/no/such"])
+    done = completed(calls(tmp_path / "log", "/no/such"))
     assert done.returncode == 127
     assert done.stderr == "/no/such: ENOENT: No such file or directory\n"
 
@@ -165,8 +170,8 @@ def test_hundred_children_with_ten_connections_each_are_told_apart(tmp_path: Pat
     for _ in range(100):
         os.wait()
     """
-    calls = [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text)]
-    completed(["sh", "-c", 'ulimit -n 200; exec "$0" "$@"', *calls], check=True)
+    limited = ["sh", "-c", 'ulimit -n 200; exec "$0" "$@"']
+    completed([*limited, *calls(tmp_path / "log", *python(text))], check=True)
     sent = [one for one in read_calls(tmp_path / "log").sockets if write_sizes(one)]
     assert sorted(map(write_sizes, sent)) == [[i + 1] for i in range(1000)]
     assert len({one.pid for one in sent}) == 100
@@ -194,9 +199,7 @@ def test_a_command_that_ignores_signals_dies_with_its_recorder(
         time.sleep(0.01)
         os.write(1, b"")
     """
-    recorder = subprocess.Popen(
-        [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, pid_file)]
-    )
+    recorder = subprocess.Popen(calls(tmp_path / "log", *python(text, pid_file)))
     until(lambda: pid_file.exists() and pid_file.read_text())
     recorder.send_signal(signal.SIGTERM)
     time.sleep(0.2)
@@ -223,10 +226,8 @@ def test_processes_left_behind_do_not_hang_when_the_recorder_is_killed(tmp_path:
         os.mkdir(sys.argv[1] + "." + str(error.errno))
     """
     name = tmp_path / "end"
-    recorder = subprocess.Popen(
-        [str(program_path("calls")), str(tmp_path / "log"), "--", *python(text, name)],
-        stderr=subprocess.DEVNULL,
-    )
+    command = calls(tmp_path / "log", *python(text, name))
+    recorder = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     until(name.with_suffix(".started").exists)
     recorder.kill()
     recorder.wait()
@@ -239,7 +240,7 @@ def test_a_set_user_id_program_is_named(tmp_path: Path) -> None:
     )
     if program is None or not Path(program).stat().st_mode & 0o4000:
         pytest.skip("no set-user-ID program here")
-    done = completed([program_path("calls"), tmp_path / "log", "--", program, "--help"])
+    done = completed(calls(tmp_path / "log", program, "--help"))
     assert done.returncode in (0, 2, 6)
     assert read_calls(tmp_path / "log").unseen == ["setuid"]
 
@@ -252,8 +253,7 @@ def test_io_uring_is_named(tmp_path: Path) -> None:
 
 
 def test_a_recorder_within_a_recorder_says_why_not(tmp_path: Path) -> None:
-    calls = str(program_path("calls"))
-    done = completed([calls, str(tmp_path / "a"), "--", calls, str(tmp_path / "b"), "--", "true"])
+    done = completed(calls(tmp_path / "a", *calls(tmp_path / "b", "true")))
     assert done.returncode == 1
     assert "are we recorded ourselves?" in done.stderr
 
