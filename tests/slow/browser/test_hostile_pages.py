@@ -6,6 +6,7 @@ MathJax comes from Debian's libjs-mathjax in place of the address from which the
 from __future__ import annotations
 
 import itertools
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tests.fast.grading.test_pages import ATTACKS
 from tests.support.browser.jupyter import tab_of
 from tests.support.grading.fixtures import Tiny, course
 from tests.support.lifetime import until
+from tests.support.paths import DATA
 
 from tcplab.grading.batch import grade
 
@@ -27,60 +29,16 @@ pytestmark = [pytest.mark.timeout(600)]
 
 MATHJAX = Path("/usr/share/javascript/mathjax")
 EVIL = "https://evil.example/"
-#: Formulas that would make a link, run a program or restyle the page. `{}` is the target.
-MATH = [
-    r"\mmlToken{mi}[href=\"{}\"]{\text{answer}}",
-    r"\mmlToken{mi}[href={}]{x}",
-    r"\MmlToken{mi}[href=\"{}\"]{x}",
-    r"\href{{}}{x}",
-    r"\text{\href{{}}{x}}",
-    r"\text{a $\href{{}}{x}$ b}",
-    r"\mbox{$\mmlToken{mi}[href=\"{}\"]{x}$}",
-    r"\require{action}\toggle{\href{{}}{x}}{b}\endtoggle",
-    r"\def\a{\href{{}}{x}}\a",
-    r"\newcommand{\a}[1]{\href{#1}{x}}\a{{}}",
-    r"\let\a=\href\a{{}}{x}",
-    r"\csname href\endcsname{{}}{x}",
-    r"\begin{array}{c}\href{{}}{x}\end{array}",
-    r"\begin{align}\mmlToken{mi}[href=\"{}\"]{x}\end{align}",
-    r"\class{evil}{\href{{}}{x}}",
-    r"\style{position:fixed;top:0;left:0;background:url({})}{x}",
-    r"\cssId{submit}{\href{{}}{x}}",
-    r"\bbox[border:9px solid;background:url({})]{x}",
-    r"\unicode[url({})]{65}",
-    r"\require{html}\data{x={}}{y}",
-    r"\frac{\href{{}}{x}}{2}",
-    r"\mathrm{\mmlToken{mi}[href=\"{}\"]{x}}",
-    r"\color{url({})}{x}",
-    r"\Tiny\href{{}}{x}",
-    r"\left(\href{{}}{x}\right)",
-    r"\operatorname{\href{{}}{x}}",
-]
-PLAIN = [
-    r"\begin{equation}\href{{}}{x}\end{equation}",
-    r"\(\href{{}}{x}\)",
-    r"\\(\href{{}}{x}\\)",
-    r"\\[\mmlToken{mi}[href={}]{x}\\]",
-    r"$&#92;href{{}}{x}$",
-    r"$\<!-- -->href{{}}{x}$",
-    r"$\h<!-- -->ref{{}}{x}$",
-    "| a |\n|---|\n" + r"| $\href{{}}{x}$ |",
-    r"# $\href{{}}{x}$",
-    r"<b title='>'>$\href{{}}{x}$</b>",
-    r"<details><summary>$\mmlToken{mi}[href={}]{x}</summary>$</details>",
-    r"a \ref{{}} b \eqref{{}}",
-    r"$x$ <img alt='> $\href{{}}{y}$' src='x'>",
-]
+FORMULAS = tomllib.loads((DATA / "formulas.toml").read_text())
 TARGETS = (EVIL, "/logout")
 
 
 def payloads() -> list[str]:
-    """Return more than 100 texts. `{}` in one is replaced, and `\"` stands for a quote."""
-    forms = [f"${math}$" for math in MATH] + [f"$$ {math} $$" for math in MATH[:4]] + PLAIN
-    made = [
-        form.replace("{}", target).replace('\\"', '"')
-        for form, target in itertools.product(forms, TARGETS)
-    ]
+    """Return more than 100 texts, in which `{}` is replaced."""
+    inline = FORMULAS["math"]
+    forms = [f"${math}$" for math in inline] + [f"$$ {math} $$" for math in inline[:4]]
+    forms += FORMULAS["texts"]
+    made = [form.replace("{}", target) for form, target in itertools.product(forms, TARGETS)]
     return [*ATTACKS, *made]
 
 
@@ -103,9 +61,7 @@ def serve(route: Route, asked: list[str]) -> None:
 
 
 def test_page_of_attacks_does_nothing_and_links_nowhere(
-    browser: Any,
-    tiny: Tiny,
-    course: Path,
+    browser: Any, tiny: Tiny, course: Path
 ) -> None:
     if not MATHJAX.is_dir():
         pytest.skip("MathJax is not installed: apt install libjs-mathjax")
