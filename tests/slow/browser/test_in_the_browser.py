@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
-from tests.support.browser.axe import fetch, findings
+from tests.support.browser.axe import findings
 from tests.support.browser.jupyter import (
     WAIT_MS,
     Jupyter,
@@ -299,11 +299,6 @@ def test_panel_reports_a_lost_kernel(context: BrowserContext, jupyter: Jupyter, 
 
 
 # ---- accessibility ----
-
-
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return fetch(tmp_path_factory.mktemp("axe"))
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,8 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from tests.support.browser.axe import fetch, findings
-from tests.support.browser.jupyter import need_chromium
+from tests.support.browser.axe import findings
 from tests.support.commands import completed
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
@@ -170,15 +168,6 @@ def test_lessons_do_not_reveal_answers_before_the_question(book: dict[Path, Page
 # ---- in a browser ----
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    chromium = need_chromium()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as running:
-        yield running.chromium.launch(executable_path=chromium)
-
-
 def shown(book: dict[Path, Page]) -> list[Path]:
     """Return the lessons, the pages of contents, and one page of each other kind."""
     names = {"index", "wire-c", "claims", "glossary"}
@@ -195,11 +184,6 @@ TOKENS = """() => [...new Set([...document.querySelectorAll(".highlight pre span
 PLAIN = """() => document.querySelectorAll(".highlight pre").forEach((listing) => {
     listing.textContent = listing.textContent;
 })"""
-
-
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return fetch(tmp_path_factory.mktemp("axe"))
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])

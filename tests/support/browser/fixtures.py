@@ -1,4 +1,4 @@
-"""Provide Chromium, driven by Playwright. Tests are skipped if either is missing."""
+"""Provide Chromium, driven by Playwright, and axe-core. Tests are skipped if one is missing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.support.browser.axe import fetch
 from tests.support.browser.jupyter import need_chromium
 
 
@@ -23,3 +24,8 @@ def browser(chromium: str) -> Iterator[Any]:
         running = playwright.chromium.launch(executable_path=chromium)
         yield running
         running.close()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return fetch(tmp_path_factory.mktemp("axe"))
