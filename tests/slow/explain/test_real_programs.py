@@ -29,14 +29,9 @@ def words(text: str) -> Callable[[Path], Sequence[str]]:
     return lambda _folder: run.words(text)
 
 
-def shell(text: str, *needed: str) -> Callable[[Path], Sequence[str]]:
-    """Return a function that makes a shell command, or skips the test if a program is missing."""
-
-    def given(_folder: Path) -> Sequence[str]:
-        need(*needed)
-        return ["sh", "-c", text]
-
-    return given
+def slow_client(_folder: Path) -> Sequence[str]:
+    need("curl")
+    return ["sh", "-c", f"curl -s {URL}small --next -s {URL}small; sleep 0.2; curl -s {URL}small"]
 
 
 def lighttpd(folder: Path) -> Sequence[str]:
@@ -49,9 +44,7 @@ def lighttpd(folder: Path) -> Sequence[str]:
 
 def node_server(folder: Path) -> Sequence[str]:
     need("node")
-    code = 'require("http").createServer((q, r) => r.end("hello")).listen(8080, "0.0.0.0")'
-    (folder / "server.js").write_text(code)
-    return ["node", str(folder / "server.js")]
+    return ["node", run.written(folder, "server.js")]
 
 
 FAULTS = {
@@ -196,10 +189,7 @@ HEALTHY = {
     "iperf3 -R over 50 Mbit/s": Healthy(
         words("iperf3 -s"), words("iperf3 -c server -n 2M -R"), rtt_ms=20, rate_mbit=50
     ),
-    "a slow client": Healthy(
-        run.nginx,
-        shell(f"curl -s {URL}small --next -s {URL}small; sleep 0.2; curl -s {URL}small", "curl"),
-    ),
+    "a slow client": Healthy(run.nginx, slow_client),
     "java, header and payload through a buffer": Healthy(
         lambda _: run.answers("k", until="payload"),
         lambda folder: run.java_chunks(folder, "buffered"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,14 @@ from typing import Any
 import pytest
 from tests.support.commands import completed
 from tests.support.needs import need
+from tests.support.paths import DATA
 from tests.support.undisturbed import undisturbed
 
 from tcplab.explain import Explanation, explain_command
+
+#: Programs in other languages than Python, by their file names.
+SOURCES: dict[str, str] = tomllib.loads((DATA / "programs.toml").read_text())
+RESPONSE = ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "hello"]
 
 
 def words(text: str) -> list[str]:
@@ -192,20 +198,23 @@ def mosquitto(folder: Path, directives: str = "") -> list[str]:
     return ["/usr/sbin/mosquitto", "-c", str(folder / "mosquitto.conf")]
 
 
-def built(
-    folder: Path, name: str, source: str, *compiler: str, libraries: Sequence[str] = ()
-) -> str:
+def written(folder: Path, name: str) -> str:
+    """Write a source of tests/data/programs.toml; return its path."""
+    (folder / name).write_text(SOURCES[name])
+    return str(folder / name)
+
+
+def built(folder: Path, name: str, *compiler: str, libraries: Sequence[str] = ()) -> str:
     """Compile a source; return the program, or skip the test if that is impossible."""
     need(compiler[0])
-    program, file = folder / Path(name).stem, folder / name
-    file.write_text(source)
+    program = str(folder / Path(name).stem)
     done = completed(
-        [*compiler, "-o", str(program), str(file), *libraries],
+        [*compiler, "-o", program, written(folder, name), *libraries],
         env={"HOME": str(folder)} | os.environ | {"CGO_ENABLED": "0"},
     )
     if done.returncode:
         pytest.skip(f"{compiler[0]} cannot build here: {done.stderr.strip()[-200:]}")
-    return str(program)
+    return program
 
 
 def serves_all() -> list[str]:
@@ -310,42 +319,12 @@ def uses_a_pool(connections: int, times: int) -> list[str]:
 def node_client(folder: Path, *, nodelay: bool) -> list[str]:
     """Return a Node client that queries memcached in two writes, from two events."""
     need("node")
-    (folder / "client.js").write_text(
-        """
-        const s = require("net").connect(11211, "server");
-        if (process.argv[2] === "true") s.setNoDelay(true);
-        let count = 0;
-        const ask = () => {
-            s.write("set key 0 0 5\\r\\n");
-            setImmediate(() => s.write("hello\\r\\n"));
-        };
-        s.on("data", () => { if (++count < 10) ask(); else s.end(); });
-        ask();
-        """
-    )
-    return ["node", str(folder / "client.js"), str(nodelay).lower()]
-
-
-GO_UPLOAD = """
-package main
-
-import ("bufio"; "io"; "net"; "os")
-
-func main() {
-    c, _ := net.Dial("tcp", "server:8080")
-    var to io.Writer = c
-    if len(os.Args) > 1 { to = bufio.NewWriterSize(c, 16384) }
-    for i := 0; i < 2000; i++ { to.Write(make([]byte, 100)) }
-    if buffered, ok := to.(*bufio.Writer); ok { buffered.Flush() }
-    c.(*net.TCPConn).CloseWrite()
-    c.Read(make([]byte, 10))
-}
-"""
+    return ["node", written(folder, "client.js"), str(nodelay).lower()]
 
 
 def go_upload(folder: Path, *arguments: str) -> list[str]:
     """Build a static Go client with 2000 writes of 100 bytes; an argument adds a buffer (bufio)."""
-    return [built(folder, "upload.go", GO_UPLOAD, "go", "build"), *arguments]
+    return [built(folder, "upload.go", "go", "build"), *arguments]
 
 
 def publishes_in_batches(batches: int) -> list[str]:
@@ -369,99 +348,19 @@ def publishes_in_batches(batches: int) -> list[str]:
     )
 
 
-GO_HTTP2 = """
-package main
-
-import ("bytes"; "fmt"; "io"; "net/http"; "os"; "strconv")
-
-func main() {
-    var protocols http.Protocols
-    protocols.SetUnencryptedHTTP2(true)
-    if window, err := strconv.Atoi(os.Args[1]); err == nil {
-        limits := &http.HTTP2Config{MaxReceiveBufferPerConnection: window,
-            MaxReceiveBufferPerStream: window}
-        answer := func(w http.ResponseWriter, r *http.Request) {
-            io.Copy(io.Discard, r.Body)
-            fmt.Fprint(w, "ok")
-        }
-        server := http.Server{Addr: ":8080", Protocols: &protocols, HTTP2: limits,
-            Handler: http.HandlerFunc(answer)}
-        server.ListenAndServe()
-    }
-    client := http.Client{Transport: &http.Transport{Protocols: &protocols}}
-    answer, err := client.Post(os.Args[1], "text/plain", bytes.NewReader(make([]byte, 1000000)))
-    if err != nil { panic(err) }
-    io.Copy(io.Discard, answer.Body)
-}
-"""
-
-
 def go_http2(folder: Path, word: str) -> list[str]:
     """Return a Go HTTP/2 server with a window of `word` bytes, or a client for the URL `word`."""
-    return [built(folder, "http2.go", GO_HTTP2, "go", "build"), word]
-
-
-RESPONSE = ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "hello"]
-
-GO_READER = """
-package main
-
-import ("net"; "os")
-
-func main() {
-    c, _ := net.Dial("tcp", "server:8080")
-    c.(*net.TCPConn).SetNoDelay(len(os.Args) > 1)
-    got := make(chan bool)
-    go func() {
-        for b := make([]byte, 1); ; got <- true { if _, err := c.Read(b); err != nil { return } }
-    }()
-    for i := 0; i < 15; i++ { c.Write([]byte("head")); c.Write([]byte("payload")); <-got }
-}
-"""
+    return [built(folder, "http2.go", "go", "build"), word]
 
 
 def go_reader(folder: Path, *arguments: str) -> list[str]:
     """Build a Go client with a goroutine that reads; an argument sets TCP_NODELAY."""
-    return [built(folder, "reader.go", GO_READER, "go", "build"), *arguments]
-
-
-URING = r"""
-#include <liburing.h>
-#include <netdb.h>
-#include <string.h>
-
-static struct io_uring ring;
-
-static int result(void) {
-    struct io_uring_cqe *done;
-    io_uring_submit(&ring);
-    io_uring_wait_cqe(&ring, &done);
-    int n = done->res;
-    io_uring_cqe_seen(&ring, done);
-    return n;
-}
-
-int main(int count, char **words) {
-    struct addrinfo *to, hint = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-    if (getaddrinfo("server", "8080", &hint, &to) || io_uring_queue_init(8, &ring, 0)) return 1;
-    int s = socket(AF_INET, SOCK_STREAM, 0);
-    io_uring_prep_connect(io_uring_get_sqe(&ring), s, to->ai_addr, to->ai_addrlen);
-    if (result()) return 2;
-    for (int i = 0; i < 10; i++) {
-        for (int w = 1; w < count; w++) {
-            io_uring_prep_send(io_uring_get_sqe(&ring), s, words[w], strlen(words[w]), 0);
-            if (result() < 0) return 3;
-        }
-        io_uring_prep_recv(io_uring_get_sqe(&ring), s, &(char){0}, 1, 0);
-        if (result() != 1) return 4;
-    }
-}
-"""
+    return [built(folder, "reader.go", "go", "build"), *arguments]
 
 
 def uring(folder: Path, *writes: str) -> list[str]:
     """Build a C client whose writes and reads are operations of io_uring."""
-    return [built(folder, "uring.c", URING, "cc", libraries=["-luring"]), *writes]
+    return [built(folder, "uring.c", "cc", libraries=["-luring"]), *writes]
 
 
 def certificate(folder: Path) -> str:
@@ -476,18 +375,7 @@ def certificate(folder: Path) -> str:
 def node_https(folder: Path, *arguments: str) -> list[str]:
     """Return a Node HTTPS server, or with "each" or "keep" a client that asks it ten times."""
     need("node")
-    (folder / "https.js").write_text(
-        """
-        const https = require("https"), fs = require("fs"), how = process.argv[3];
-        const pem = fs.readFileSync(process.argv[2]);
-        if (!how) https.createServer({key: pem, cert: pem}, (q, r) => r.end("{}")).listen(8080);
-        const agent = new https.Agent({keepAlive: how === "keep", rejectUnauthorized: false});
-        const ask = count => count ? https.get({host: "server", port: 8080, agent}, r =>
-            r.resume().on("end", () => setImmediate(ask, count - 1))) : agent.destroy();
-        if (how) ask(10);
-        """
-    )
-    return ["node", str(folder / "https.js"), certificate(folder), *arguments]
+    return ["node", written(folder, "https.js"), certificate(folder), *arguments]
 
 
 def tls_server(folder: Path, *, nodelay: bool) -> list[str]:
@@ -525,22 +413,4 @@ def tls_client() -> list[str]:
 def java_chunks(folder: Path, *arguments: str) -> list[str]:
     """Return a Java client that writes each header byte by byte; an argument adds a buffer."""
     need("java")
-    (folder / "Chunks.java").write_text(
-        """
-        import java.io.*;
-        public class Chunks {
-            public static void main(String[] words) throws Exception {
-                var s = new java.net.Socket("server", 8080);
-                OutputStream out = s.getOutputStream();
-                if (words.length > 0) out = new BufferedOutputStream(out);
-                for (int i = 0; i < 20; i++) {
-                    for (byte b : "0007".getBytes()) out.write(b);
-                    out.write("payload".getBytes());
-                    out.flush();
-                    s.getInputStream().read();
-                }
-            }
-        }
-        """
-    )
-    return ["java", str(folder / "Chunks.java"), *arguments]
+    return ["java", written(folder, "Chunks.java"), *arguments]
