@@ -234,7 +234,7 @@ def test_the_search_finds_a_misspelt_name(book: dict[Path, Page], browser: Any) 
     found = {}
     for name in ("Nagle", "Nagel"):
         page.goto(f"{page_named(book, 'search')}?q={name}")
-        page.wait_for_selector("#search-results li")
+        page.locator(".search-summary", has_text="Search finished").wait_for()
         found[name] = page.locator("#search-results li a").all_inner_texts()
     assert found["Nagel"] == found["Nagle"]
 
