@@ -20,7 +20,7 @@ pytestmark = pytest.mark.needs_lab
 #: One mistake of each kind; tests/slow/grading/test_mutants.py tries all.
 SAMPLE = {
     "fraction-instead-of-percent": "an answer that earns a part",
-    "counts-both-directions": "lines after those of the reference",
+    "takes-every-ack-for-a-delayed-one": "lines after those of the reference",
     "nagle-behind-decoys": "a program that is seen on the wire",
     "does-not-compile": "a program that cannot be run",
 }
