@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import math
 import re
@@ -74,8 +73,8 @@ def record_in_lab(
             serving = stack.enter_context(_command(lab.server, server, folder / "server"))
             port = str(_await_server(lab.server, serving, folder / "server", server[0]))
             _logger.info("the server listens on port %s", port)
-        places = {"{server}": lab.server.address, "{port}": port}
-        argv = [functools.reduce(lambda w, p: w.replace(*p), places.items(), w) for w in client]
+        filled = (word.replace("{server}", lab.server.address) for word in client)
+        argv = [word.replace("{port}", port) for word in filled]
         _logger.info("running %s, for at most %g s", client[0], timeout_s)
         before = tcp_counters(lab.server)
         span = run_client(lab.client, argv, folder / "client", timeout_s, notes)
