@@ -17,6 +17,9 @@ from tcplab.errors import ParameterError
 if TYPE_CHECKING:
     from tcplab.tables import Table
 
+#: A guess of a quantity is right up to this factor from the answer.
+CLOSE_FACTOR: Final = 1.25
+
 Store = Callable[[str, float | str], object]
 
 #: Script that moves the focus, and with it the page, to the first field. "Run All" leaves the page
@@ -49,8 +52,9 @@ class Question:
         return next((text for limit, text in self.wrong if guess <= limit), "")
 
     def close_range(self, measured: float) -> tuple[float, float]:
-        """Return the range of right guesses: the choice, or all within a factor of 1.25."""
-        return (measured, measured) if self.choices else (measured / 1.25, 1.25 * measured)
+        """Return the range of right guesses: the choice, or all within CLOSE_FACTOR."""
+        factor = 1 if self.choices else CLOSE_FACTOR
+        return measured / factor, factor * measured
 
     def is_close(self, guess: float | None, measured: float) -> bool:
         """Return whether a guess is right."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcplab.checks import unknown
+from tcplab.course.asking import CLOSE_FACTOR
 from tcplab.course.predictions import MEASURED, questions
 from tcplab.errors import ParameterError
 from tcplab.tables import Column, Table
@@ -22,7 +23,7 @@ MAX_BYTES: Final = 1 << 20
 #: A number as large as this does not count as a guess.
 MOST: Final = 1e100
 #: The ratios of guess to measurement that separate BINS. "Close" includes its bounds.
-BOUNDS: Final = (0.1, 0.8, 1.25, 10.0)
+BOUNDS: Final = (0.1, 1 / CLOSE_FACTOR, CLOSE_FACTOR, 10.0)
 BINS: Final = ("10 × too low", "too low", "close", "too high", "10 × too high")
 
 
@@ -198,7 +199,7 @@ def _by_question(
 
 def _shown(counts: Mapping[str, int]) -> dict[str, Any]:
     if "close" in counts:
-        return {**counts}
+        return dict(counts)
     return {"choices": ", ".join(f"{name}: {many}" for name, many in counts.items())}
 
 
