@@ -1,5 +1,4 @@
-// The service worker keeps what the book's pages load, and answers with it without a network. Browsers let it serve only its own folder,
-// so tools/make-book copies this file to the book's root.
+// Keep what the book's pages load, for use without a network. It serves only its own folder, so tools/make-book copies it to the root.
 
 async function answer(event) {
   const kept = await caches.open("tcplab");

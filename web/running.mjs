@@ -7,6 +7,7 @@ let machine = null; // a promise
 
 // Let the pages that were seen work without a network from now on, if the browser can. See offline.mjs.
 async function keep() {
+  if (navigator.serviceWorker.controller) return; // it keeps what this page loads
   await navigator.serviceWorker.register(new URL("../../offline.mjs", BASE));
   await navigator.serviceWorker.ready;
   const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
