@@ -168,15 +168,14 @@ def test_locks_satisfy_pyproject_by_exact_versions_with_hashes(lock: str, asked:
 
 
 @functools.cache
-def tracked_files() -> list[Path]:
-    """Return every file that is in the repository or is about to be added."""
+def tracked_files(*kinds: str) -> list[Path]:
+    """Return every file that is in the repository or is about to be added, or files of kinds."""
     need("git")
     if not (ROOT / ".git").exists():
         pytest.skip(NO_REPOSITORY)
     # The clone may belong to another user, for example in a container.
-    git = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
-    command = [*git, "--cached", "--others", "--exclude-standard"]
-    listing = completed(command, cwd=ROOT, check=True)
+    git = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--exclude-standard"]
+    listing = completed([*git, *(kinds or ("--cached", "--others"))], cwd=ROOT, check=True)
     paths = [ROOT / name for name in listing.stdout.split("\0") if name]
     return [path for path in paths if path.is_file()]
 
@@ -199,6 +198,10 @@ def test_no_machine_paths_and_no_registry_hosts() -> None:
             line = text.count("\n", 0, match.start()) + 1
             matches.append(f"{path.relative_to(ROOT)}:{line}: {match[0]}")
     assert matches == []
+
+
+def test_no_file_is_tracked_that_gitignore_excludes() -> None:
+    assert tracked_files("--cached", "--ignored") == []
 
 
 def test_notebooks_hold_no_outputs() -> None:

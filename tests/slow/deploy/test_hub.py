@@ -93,10 +93,10 @@ with subprocess.Popen(ready, stdout=subprocess.PIPE) as child:
     child.stdout.read(1)
     own = list(opened(child.pid))
     child.kill()
-capture = (sys.executable, "-c", "import socket as s; s.socket(s.AF_PACKET, s.SOCK_RAW)")
-if succeeds("unshare", "--user", "--net", "--map-root-user", *capture):
+sniff = (sys.executable, "-c", "import socket as s; s.socket(s.AF_PACKET, s.SOCK_RAW)")
+if succeeds("unshare", "--user", "--net", "--map-root-user", *sniff):
     own.append("capture")
-neighbours["the machine"] = ["capture"] if succeeds(*capture) else []
+neighbours["the machine"] = ["capture"] if succeeds(*sniff) else []
 readable = {}
 for top in sys.argv[2:]:
     files = (Path(folder, name) for folder, _, names in os.walk(top) for name in names)
