@@ -31,6 +31,13 @@ MAX_PICTURES: Final = 32 << 20
 
 _ASSIGNED: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 _BETWEEN_CELLS: Final = re.compile(r"[\s,]*")
+#: The beginning of a cell, after one that cannot be read.
+_CELL: Final = re.compile(r'\{\s*"(?:attachments|cell_type|execution_count|id|metadata)"\s*:')
+#: Accepts numbers of more than 4,300 digits, which Python does not convert to an int, and line ends
+#: and tabs within a text, which JSON forbids.
+_DECODER: Final = json.JSONDecoder(
+    parse_int=lambda digits: int(digits) if len(digits) < 20 else float(digits), strict=False
+)
 
 
 @dataclass(slots=True)
@@ -127,7 +134,7 @@ def _parse(text: str, into: Repaired) -> Any:
         into.note("merge-markers")
         text = _ours(text)
     with suppress(ValueError, RecursionError):
-        return json.loads(text)
+        return _DECODER.decode(text)
     cells = _salvage(text)
     into.note("half-written", f"{len(cells)} cells recovered")
     return {"cells": cells}
@@ -147,15 +154,20 @@ def _ours(text: str) -> str:
 
 
 def _salvage(text: str) -> list[Any]:
-    """Return the complete objects in the list "cells", without a last one that is cut short."""
+    """Return the objects in the list "cells" that are readable."""
     start = re.search(r'"cells"\s*:\s*\[', text)
     cells: list[Any] = []
-    decoder, at = json.JSONDecoder(), start.end() if start else len(text)
-    with suppress(ValueError, RecursionError):
-        while len(cells) < MAX_CELLS:
-            gap = _BETWEEN_CELLS.match(text, at)
-            cell, at = decoder.raw_decode(text, gap.end() if gap else at)
+    at = start.end() if start else len(text)
+    for _ in range(MAX_CELLS):
+        gap = _BETWEEN_CELLS.match(text, at)
+        at = gap.end() if gap else at
+        try:
+            cell, at = _DECODER.raw_decode(text, at)
             cells.append(cell)
+        except (ValueError, RecursionError):
+            if text[at : at + 1] == "]" or not (following := _CELL.search(text, at + 1)):
+                break
+            at = following.start()
     return cells
 
 

@@ -50,7 +50,10 @@ def plain(value: Any, depth: int = MAX_DEPTH, most: int = MAX_ITEMS) -> Any:
     Types must match exactly, except numpy's, so that no learner's class passes for a number.
     """
     left = [most]
-    data = _plain(value, depth, left)
+    try:
+        data = _plain(value, depth, left)
+    except Exception as error:  # of a dictionary's key, or one of numpy's types
+        return {"unsupported": f"{type(value).__name__} ({type(error).__name__})"[:80]}
     return data if left[0] >= 0 else {"unsupported": f"huge {type(value).__name__}"}
 
 

@@ -186,6 +186,7 @@ def test_answers_become_plain_data_or_unsupported() -> None:
     assert plain(Always(3)) == {"unsupported": "Always"}
     assert plain(math.inf) == {"unsupported": "float inf"}
     assert plain(1 << 70) == {"unsupported": "huge int"}
+    assert plain({10**5000: 1}) == {"unsupported": "dict (ValueError)"}  # too long for str()
     wide = [[0] * 200] * 200
     assert plain(wide) == {"unsupported": "huge list"}
     deep: list[Any] = []

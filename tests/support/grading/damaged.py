@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import tomllib
 from collections.abc import Callable, Sequence
@@ -160,6 +161,19 @@ def huge_output(notebook: Notebook) -> None:
     line = "spam and eggs " * 1000 + "\n"
     output = {"output_type": "stream", "name": "stdout", "text": [line] * 3700}
     find(notebook, "q1-answer")[1]["outputs"] = [output]
+
+
+def odd_values(notebook: Notebook) -> None:
+    """Add values to each cell that Python's JSON writes, or reads only under other settings."""
+    odd = {"execution_count": math.nan, "tab": "\t", "nested": [[[{}]]], "scale": math.inf}
+    for cell in notebook["cells"]:
+        cell["metadata"] |= {"collapsed": "no", "tags": {"a": None}, "jupyter": [odd]}
+        if cell["cell_type"] == "code":
+            cell.update(execution_count=[-1e308], outputs=[odd, None, {"data": {"text/plain": 5}}])
+
+
+def deep_value(data: bytes) -> bytes:
+    return data.replace(b'"id": "q2-answer"', b'"deep": %s' % (b"[" * 9000 + b"]" * 9000), 1)
 
 
 def other_kernel(notebook: Notebook) -> None:
@@ -347,6 +361,22 @@ DAMAGES: Final[dict[str, Damage]] = {
     "merge-markers-in-the-json": Damage(raw(conflict), repairs=("merge-markers",)),
     "output-of-50-megabytes": Damage(changed(huge_output)),
     "another-kernels-name": Damage(changed(other_kernel), repairs=("other-kernel",)),
+    "number-of-5000-digits-in-each-cell": Damage(
+        raw(
+            lambda data: data.replace(
+                b'"execution_count": null', b'"execution_count": ' + b"1" * 5000
+            )
+        )
+    ),
+    "odd-values-in-each-cell": Damage(changed(odd_values)),
+    "tabs-and-line-ends-in-texts": Damage(raw(lambda data: data.replace(b"\\n", b"\n"))),
+    "cell-that-is-no-json": Damage(
+        raw(lambda data: data.replace(b'"execution_count": null', b'"execution_count": nil', 1)),
+        repairs=("half-written: 11 cells", "missing-cell: open"),
+    ),
+    "value-too-deep-for-the-parser": Damage(
+        raw(deep_value), score=4.0, repairs=("half-written: 11 cells", "missing-cell: q2-answer")
+    ),
     "notebook-format-of-2013": Damage(changed(old_format), repairs=("old-format",)),
     "last-years-version": Damage(changed(last_year), repairs=("lost-cell-id: q1-answer",)),
     "not-utf-8": Damage(
