@@ -65,8 +65,9 @@ test-verdicts: setup-dev ## check that solutions and known mistakes get the same
 bench: setup-dev ## compare the course's programs with similar ones on a quiet machine, and write docs/benchmarks.md (20 minutes)
 	python -m bench $(ARGS)
 
-exercises: setup ## generate exercises/ from solutions/
-	python -m tcplab.grading.release
+exercises: setup ## generate exercises/ from solutions/, and the points and tables in texts; ARGS=pipes makes one set
+	python -m tools.syllabus
+	python -m tcplab.grading.release $(ARGS)
 
 # Let pytest keep its bytecode even if the environment forbids it, since otherwise each worker compiles again.
 test test-all test-class test-course: export PYTHONDONTWRITEBYTECODE =

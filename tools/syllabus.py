@@ -1,9 +1,11 @@
-"""Find the sections that teach each question, and measure the work that C programs take.
+"""Write what follows from the problem sets: points in their texts, and tables in the guide.
 
     python -m tools.syllabus [COURSE]
 
-prints the three tables of the instructor's guide. The last line of a question's text names the
-sections that teach it. `breaks` in `hidden/mutants.py` names the rule that a mistake breaks.
+writes the points of each question into its text and into the table at the top of the set, and three
+tables into the instructor's guide. The points are those of the notebook's check cells. The last
+line of a question's text names the sections that teach it. `breaks` in `hidden/mutants.py` names
+the rule that a mistake breaks. `make exercises` runs this first.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tcplab.grading.assignment import Task
 from tcplab.grading.drawing import assignments
@@ -37,6 +39,8 @@ KINDS: Final = {
     "Explain": ("e", 10),
     "Measure": ("m", 10),
 }
+#: What the table at the top of a set calls the written answers, by the heading of their part.
+WRITTEN: Final = {"Explain": "written answer", "Measure": "plan and plot"}
 #: Minutes for a line of C.
 C_LINE_MIN: Final = 1
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -97,17 +101,61 @@ def _code(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def tables(root: Path) -> str:
-    """Return the three tables of the instructor's guide as Markdown."""
-    return "\n\n".join(
-        "\n".join(rows(root / "solutions")) for rows in (_taught_rows, _point_rows, _program_rows)
-    )
+def outdated(root: Path) -> dict[Path, str]:
+    """Return the new text of each notebook and guide in which points or tables are outdated."""
+    sources = assignments(root / "solutions")
+    texts = {source / f"{source.name}.ipynb": _with_points(source) for source in sources}
+    # A teacher's own sets have no lesson, and are not in the guide.
+    shipped = [source for source in sources if [*root.glob(f"lessons/*-{source.name}.ipynb")]]
+    guide = root / "docs/instructors-guide.md"
+    texts[guide] = guide.read_text()
+    for rows in (_taught_rows, _point_rows, _program_rows):
+        texts[guide] = _with_table(texts[guide], list(rows(shipped)))
+    return {path: text for path, text in texts.items() if text != path.read_text()}
 
 
-def _taught_rows(sources: Path) -> Iterator[str]:
+def _with_table(text: str, rows: Sequence[str]) -> str:
+    """Replace the table that begins with the same two headings, if there is one."""
+    start = "|".join(rows[0].split("|")[:3])
+    old = re.compile(rf"^{re.escape(start)}\|.*\n(?:\|.*\n)*", re.MULTILINE)
+    return old.sub(lambda _: "".join(f"{row}\n" for row in rows), text)
+
+
+def _with_points(source: Path) -> str:
+    """Return a set's notebook with the points of its check cells in its texts."""
+    notebook = json.loads((source / f"{source.name}.ipynb").read_text())
+    parts: dict[str, dict[str, float]] = {}
+    part, above = "", []
+    for cell in notebook["cells"]:
+        above.append(cell)
+        if heading := re.search(r"^## (.+)", "".join(cell["source"]), re.MULTILINE):
+            part = heading[1]
+        if points := cell["metadata"].get("nbgrader", {}).get("points"):
+            parts.setdefault(part, {})[cell["metadata"]["nbgrader"]["grade_id"]] = points
+            stated = f"({points:g} point{'s' * (points != 1)})"
+            for text in above:
+                _swap(text, r"^(\*\*[\w ]+\*\*) \([\d.]+ points?\)", rf"\1 {stated}")
+            above = []
+    total = sum(sum(points.values()) for points in parts.values())
+    _swap(notebook["cells"][0], r"^[\d.]+ points, ", f"{total:g} points, ")
+    rows = ["| part | questions | points |", "|---|---|---|"]
+    for part, points in parts.items():
+        names = WRITTEN.get(part) or ", ".join(points)
+        rows.append(f"| {part} | {names} | {sum(points.values()):g} |")
+    head = _with_table("".join(notebook["cells"][0]["source"]), rows)
+    notebook["cells"][0]["source"] = head.splitlines(keepends=True)
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def _swap(cell: dict[str, Any], old: str, new: str) -> None:
+    text = re.sub(old, new, "".join(cell["source"]), flags=re.MULTILINE)
+    cell["source"] = text.splitlines(keepends=True)
+
+
+def _taught_rows(sources: Sequence[Path]) -> Iterator[str]:
     yield "| set | taught in: questions |"
     yield "|---|---|"
-    for source in assignments(sources):
+    for source in sources:
         questions: dict[Section, list[str]] = {}
         for question, sections in taught(source).items():
             for section in sections:
@@ -158,20 +206,21 @@ def questions(source: Path) -> dict[str, Question]:
     return described
 
 
-def _point_rows(sources: Path) -> Iterator[str]:
-    names = [*(f"q{number}" for number in range(1, 11)), "w1", "w2"]
+def _point_rows(sources: Sequence[Path]) -> Iterator[str]:
+    most = max(len([name for name in questions(source) if name[0] == "q"]) for source in sources)
+    names = [*(f"q{number}" for number in range(1, most + 1)), "w1", "w2"]
     yield f"| set | minutes | {' | '.join(names)} |"
     yield "|---|---|" + "---|" * len(names)
-    for source in assignments(sources):
+    for source in sources:
         asked = questions(source)
         shown = " | ".join(str(asked.get(name, "")) for name in names)
         yield f"| {source.name} | {sum(each.minutes for each in asked.values())} | {shown} |"
 
 
-def _program_rows(sources: Path) -> Iterator[str]:
+def _program_rows(sources: Sequence[Path]) -> Iterator[str]:
     yield "| set | programs | lines to write | rules to keep |"
     yield "|---|---|---|---|"
-    for source in assignments(sources):
+    for source in sources:
         described = programs(source)
         names = ", ".join(f"`{name}`" for name in described.files)
         rules = f": {'; '.join(described.rules)}" if described.rules else ""
@@ -179,4 +228,6 @@ def _program_rows(sources: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(tables(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
+    for path, text in outdated(Path(sys.argv[1] if len(sys.argv) > 1 else ".")).items():
+        path.write_text(text)
+        print(path)

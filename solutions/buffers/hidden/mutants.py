@@ -1,4 +1,4 @@
-"""Wrong solutions to the problem set "buffers", and the points that each must always lose."""
+"""Wrong solutions to the problem set "buffers", and the share of points that each loses."""
 
 from tcplab.grading.trial import Mutant
 
@@ -12,7 +12,7 @@ MUTANTS = {
         then={"q4-answer": 'q4_window_bytes = int(rows.sent_by("client")["window"].max())'},
     ),
     "bits-instead-of-bytes": Mutant(
-        loses={"q1": 0.5},
+        loses={"q1": 0.25},
         answers={
             "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 1000 * n["rtt_ms"]\n'
             'q1_mbit = n["window_bytes"] * 8 / n["rtt_ms"] / 1000'
@@ -22,7 +22,7 @@ MUTANTS = {
         },
     ),
     "two-windows-in-a-round-trip": Mutant(
-        loses={"q1": 0.5}, then={"q1-answer": "q1_mbit = 2 * q1_mbit"}
+        loses={"q1": 0.25}, then={"q1-answer": "q1_mbit = 2 * q1_mbit"}
     ),
     "everything-is-doubled": Mutant(
         loses={"q2": 0.75},
@@ -36,23 +36,23 @@ MUTANTS = {
         },
     ),
     "the-buffer-is-the-window": Mutant(
-        loses={"q3": 1.4}, then={"q3-answer": "q3_window_percent = 100"}
+        loses={"q3": 0.7}, then={"q3-answer": "q3_window_percent = 100"}
     ),
     "one-scale-too-few": Mutant(
-        loses={"q3": 0.45},
+        loses={"q3": 0.225},
         then={
             "q3-answer": "q3_scale = next(s for s in range(15) if 65_535 << s + 1 >= q1_bdp_bytes)"
         },
     ),
     "all-that-was-sent": Mutant(
-        loses={"q5": 2},
+        loses={"q5": 1},
         answers={
             "q5-answer": 'sent = rows.sent_by("client")["payload_bytes"]\n'
             "q5_in_flight_bytes = int(sent.sum())"
         },
     ),
     "blames-the-wrong-one": Mutant(
-        loses={"q6": 2},
+        loses={"q6": 1},
         then={
             "q6-answer": 'q6_reason = {"application": "send-buffer"}.get(q6_reason, "application")'
         },
@@ -71,9 +71,9 @@ MUTANTS = {
         loses={"q8": 1}, answers={"q8-answer": 'q8_packet = n["released_bytes"]'}
     ),
     "sends-no-packet": Mutant(loses={"q8": 1}, answers={"q8-answer": "q8_packet = None"}),
-    # Each of the two paths earns 0.3 of its share: 5 points × (0.3 + 0.3) / 2.
+    # Each of the two paths earns 0.3 of its half: (0.3 + 0.3) / 2.
     "set-after-accept": Mutant(
-        loses={"q7": 3.5},
+        loses={"q7": 0.7},
         files={
             "sink.c": [
                 (_SET.format("listener") + _TAKE, _TAKE + _SET.format("fd")),
@@ -82,41 +82,41 @@ MUTANTS = {
         breaks="the SYN-ACK announces the window scale",
     ),
     "left-to-the-kernel": Mutant(
-        loses={"q7": 3.5},
+        loses={"q7": 0.7},
         files={"sink.c": [("set_rcvbuf(listener, rcvbuf_bytes);", "(int)sizeof rcvbuf_bytes;")]},
     ),
     "half-of-the-round-trip": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 1},
         files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 / 2);")]},
         breaks="a path holds rate × RTT",
     ),
     # The link is full, but half of the window would be enough.
     "twice-as-much-to-be-safe": Mutant(
-        loses={"q7": 2.5},
+        loses={"q7": 0.5},
         files={"sink.c": [(_SOLUTION, "return (int)(rate_mbit * rtt_ms * 125 * 2);")]},
         breaks="the kernel grants twice the requested size, and 5/8 of that is the window",
     ),
     # This size is right for the short path, and too small for the long one.
     "one-size-for-all": Mutant(
-        loses={"q7": 2.5},
+        loses={"q7": 0.5},
         files={"sink.c": [(_SOLUTION, "return 90000;")]},
         breaks="a path holds rate × RTT",
     ),
-    # A wrong report of the buffer's size costs a fifth: 5 points × 0.8.
+    # A wrong report of the buffer's size costs a fifth.
     "says-what-was-asked-for": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 0.2},
         files={"sink.c": [("return granted;", "return bytes;")]},
         breaks="the kernel grants twice the requested size, and 5/8 of that is the window",
     ),
     "counts-wrong": Mutant(
-        loses={"q7": 5}, files={"sink.c": [("        bytes += got;", "        bytes++;")]}
+        loses={"q7": 1}, files={"sink.c": [("        bytes += got;", "        bytes++;")]}
     ),
     "prints-a-constant": Mutant(
-        loses={"q7": 5}, files={"sink.c": [("(long long)bytes);", "40LL * 14480 + 0 * bytes);")]}
+        loses={"q7": 1}, files={"sink.c": [("(long long)bytes);", "40LL * 14480 + 0 * bytes);")]}
     ),
-    "does-not-compile": Mutant(loses={"q7": 5}, files={"sink.c": [("close(fd);", "close(fd)")]}),
+    "does-not-compile": Mutant(loses={"q7": 1}, files={"sink.c": [("close(fd);", "close(fd)")]}),
     "never-ends": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 1},
         files={"sink.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
     ),
 }

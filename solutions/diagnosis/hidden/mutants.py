@@ -1,4 +1,4 @@
-"""Wrong solutions to the problem set "diagnosis", and the points that each must always lose."""
+"""Wrong solutions to the problem set "diagnosis", and the share of points that each loses."""
 
 from tcplab.grading.trial import Mutant
 
@@ -21,32 +21,32 @@ BUFFER = "    {{SOL_SOCKET, SO_RCVBUF, {} * BLOCK_BYTES}},\n"
 MUTANTS = {
     # This costs a part of q1, and nothing in q2, since q2 follows from the answer to q1.
     "forgets-that-linux-doubles": Mutant(
-        loses={"q1": 0.5},
+        loses={"q1": 0.25},
         answers={
             "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 125 * n["rtt_ms"]\n'
             'q1_window_bytes = n["rcvbuf_bytes"] * 1448 / 2304'
         },
     ),
     "bdp-in-bits": Mutant(
-        loses={"q1": 0.5},
+        loses={"q1": 0.25},
         answers={
             "q1-answer": 'q1_bdp_bytes = n["rate_mbit"] * 1000 * n["rtt_ms"]\n'
             'q1_window_bytes = 2 * n["rcvbuf_bytes"] * 1448 / 2304'
         },
     ),
     "wire-without-headers": Mutant(
-        loses={"q2": 0.5},
+        loses={"q2": 0.25},
         answers={
             "q2-answer": 'q2_now_mbit = q1_window_bytes * 8 / (n["rtt_ms"] * 1e3)\n'
             'q2_fixed_s = n["backup_mb"] * 8 / n["rate_mbit"]'
         },
     ),
     "thinks-a-line-is-a-segment": Mutant(
-        loses={"q3": 2},
+        loses={"q3": 1},
         answers={"q3-answer": 'q3_segments_per_s = 1000\nq3_segment_bytes = n["line_bytes"]'},
     ),
     "takes-one-word-for-another": Mutant(
-        loses={"q4": 3},
+        loses={"q4": 1},
         then={
             "q4-answer": 'other = {"segment-lost": "tiny-segments"}\n'
             'q4_causes = [other.get(cause, "segment-lost") for cause in q4_causes]'
@@ -84,7 +84,7 @@ MUTANTS = {
     "sends-no-packet": Mutant(loses={"q10": 1}, answers={"q10-answer": "q10_packet = None"}),
     # Each of the following mutants changes one file and leaves the other two correct.
     "lookup-nodelay-and-three-flushes": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 0.5},
         files={
             "lookup.c": [
                 ("VERSION);\n", "VERSION);\n    flush(out);\n"),
@@ -94,12 +94,12 @@ MUTANTS = {
         breaks="each flush is a write",
     ),
     "lookup-still-flushes-in-between": Mutant(
-        loses={"q7": 2},
+        loses={"q7": 1},
         files={"lookup.c": [("VERSION);\n", "VERSION);\n    flush(out);\n")]},
         breaks="a small segment waits for the ACK of the previous one",
     ),
     "lookup-cork-not-pulled": Mutant(
-        loses={"q7": 1.5},
+        loses={"q7": 0.75},
         files={
             "lookup.c": [
                 ("    return fd;\n", NODELAY.replace("NODELAY", "CORK") + "    return fd;\n")
@@ -108,35 +108,35 @@ MUTANTS = {
         breaks="a cork holds the last partial segment until it is pulled",
     ),
     "lookup-all-at-once": Mutant(
-        loses={"q7": 2},
+        loses={"q7": 1},
         files={"lookup.c": [("        await_answer(fd);\n    }\n", "    }\n"), *ALL_LATER]},
     ),
-    "lookup-another-text": Mutant(loses={"q7": 2}, files={"lookup.c": [("%012d", "%12d")]}),
+    "lookup-another-text": Mutant(loses={"q7": 1}, files={"lookup.c": [("%012d", "%12d")]}),
     "mirror-buffer-is-only-doubled": Mutant(
-        loses={"q8": 2},
+        loses={"q8": 1},
         files={"mirror.c": [(LAST_OPTION, BUFFER.format(4) + LAST_OPTION)]},
         breaks="a buffer with a fixed size no longer grows",
     ),
     "mirror-other-option-taken-out": Mutant(
-        loses={"q8": 2},
+        loses={"q8": 1},
         files={"mirror.c": [(LAST_OPTION, BUFFER.format(2))]},
         breaks="a buffer with a fixed size no longer grows",
     ),
     "mirror-skips-the-sum": Mutant(
-        loses={"q8": 2}, files={"mirror.c": [("i < got; i++", "i < got; i += 2")]}
+        loses={"q8": 1}, files={"mirror.c": [("i < got; i++", "i < got; i += 2")]}
     ),
     "journal-lines-but-nagle": Mutant(
-        loses={"q9": 1},
+        loses={"q9": 0.5},
         files={"journal.c": [("int on = 1;", "int on = 0;")]},
         breaks="a small segment waits for the ACK of the previous one",
     ),
     "journal-nodelay-and-more": Mutant(
-        loses={"q9": 2},
+        loses={"q9": 1},
         files={"journal.c": [("put(fd, line, 0);", "put(fd, line, MSG_MORE);")]},
         breaks="data sent with MSG_MORE waits for more data",
     ),
     "journal-in-two-pieces": Mutant(
-        loses={"q9": 2},
+        loses={"q9": 1},
         files={
             "journal.c": [
                 (
@@ -148,10 +148,10 @@ MUTANTS = {
         breaks="data written in pieces leaves in pieces",
     ),
     "does-not-compile": Mutant(
-        loses={"q9": 2}, files={"journal.c": [("int on = 1;", "int on = 1")]}
+        loses={"q9": 1}, files={"journal.c": [("int on = 1;", "int on = 1")]}
     ),
     "never-ends": Mutant(
-        loses={"q9": 2},
+        loses={"q9": 1},
         files={"journal.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
     ),
 }

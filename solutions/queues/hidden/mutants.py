@@ -1,25 +1,25 @@
-"""Wrong solutions to the problem set "queues", and the points that each must always lose."""
+"""Wrong solutions to the problem set "queues", and the share of points that each loses."""
 
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
     "ping-without-the-way": Mutant(
-        loses={"q1": 0.5}, then={"q1-answer": 'q1_ping_ms = q1_ping_ms - n["home_rtt_ms"]'}
+        loses={"q1": 0.25}, then={"q1-answer": 'q1_ping_ms = q1_ping_ms - n["home_rtt_ms"]'}
     ),
     "one-product-for-all-flows": Mutant(
-        loses={"q1": 0.75}, then={"q1-answer": "q1_buffer_packets = core_packets"}
+        loses={"q1": 0.375}, then={"q1-answer": "q1_buffer_packets = core_packets"}
     ),
     "three-quarters-of-the-line": Mutant(
-        loses={"q2": 1}, then={"q2-answer": "q2_used_percent = 75"}
+        loses={"q2": 0.5}, then={"q2-answer": "q2_used_percent = 75"}
     ),
     "slowest-over-fastest": Mutant(
-        loses={"q2": 1}, then={"q2-answer": "q2_jain = max(0.2, min(rates) / max(rates))"}
+        loses={"q2": 0.5}, then={"q2-answer": "q2_jain = max(0.2, min(rates) / max(rates))"}
     ),
     "age-until-the-ack": Mutant(
-        loses={"q3": 0.75}, then={"q3-answer": 'q3_age_ms = q3_age_ms + n["live_rtt_ms"] / 2'}
+        loses={"q3": 0.25}, then={"q3-answer": 'q3_age_ms = q3_age_ms + n["live_rtt_ms"] / 2'}
     ),
     "limit-bounds-all": Mutant(
-        loses={"q3": 1.5},
+        loses={"q3": 0.5},
         then={"q3-answer": 'q3_limit_bytes = q3_limit_bytes + n["live_in_flight_bytes"]'},
     ),
     "marks-every-echo-but-never-answers": Mutant(
@@ -47,31 +47,32 @@ MUTANTS = {
         },
     ),
     "all-bytes-in-flight": Mutant(
-        loses={"q4": 1}, then={"q4-answer": 'q4_in_flight_bytes = int(data["payload_bytes"].sum())'}
+        loses={"q4": 0.5},
+        then={"q4-answer": 'q4_in_flight_bytes = int(data["payload_bytes"].sum())'},
     ),
     "queue-with-the-way": Mutant(
-        loses={"q5": 1}, then={"q5-answer": "q5_queue_ms = q5_queue_ms + path_ms"}
+        loses={"q5": 0.5}, then={"q5-answer": "q5_queue_ms = q5_queue_ms + path_ms"}
     ),
     "blames-the-wrong-one": Mutant(
-        loses={"q6": 3},
+        loses={"q6": 1},
         then={"q6-answer": 'q6_reason = {"marked": "kept-everything"}.get(q6_reason, "marked")'},
     ),
     # A round trip that has grown does not prove that a queue is full.
     "believes-in-long-queues": Mutant(
-        loses={"q6": 3},
+        loses={"q6": 1},
         then={
             "q6-answer": 'full = "dropped-when-full"\n'
             'q6_reason = "lost-by-chance" if q6_reason == full else full'
         },
     ),
     "lets-the-buffer-fill": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 1},
         files={"live.c": [("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30")]},
         breaks="the send buffer also holds unsent data, and grows with the window",
     ),
     # Its records pass for newer than any number that comes.
     "invents-a-number": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 1},
         files={
             "live.c": [
                 ("limit_bytes = LIMIT_BYTES", "limit_bytes = 1 << 30"),
@@ -81,7 +82,7 @@ MUTANTS = {
         breaks="the send buffer also holds unsent data, and grows with the window",
     ),
     "bounds-what-is-in-flight": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 1 / 3},
         files={
             "live.c": [
                 (
@@ -93,14 +94,14 @@ MUTANTS = {
         breaks="SO_SNDBUF also limits the data in flight",
     ),
     "sends-the-number-alone": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 1},
         files={"live.c": [("memset(record, (int)(number & 0xff), RECORD_BYTES);", "")]},
     ),
     "does-not-compile": Mutant(
-        loses={"q7": 3}, files={"live.c": [("left = sizeof record;", "left = ")]}
+        loses={"q7": 1}, files={"live.c": [("left = sizeof record;", "left = ")]}
     ),
     "never-ends": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 1},
         files={"live.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]},
     ),
 }

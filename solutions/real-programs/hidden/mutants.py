@@ -1,4 +1,4 @@
-"""Wrong solutions to the problem set "real-programs", and the points that each must always lose."""
+"""Wrong solutions to the problem set "real-programs", and the share of points that each loses."""
 
 from tcplab.grading.trial import Mutant
 
@@ -32,26 +32,26 @@ READ_ALL = """    char unread[BLOCK_BYTES];
 
 MUTANTS = {
     "forgets-the-way-of-the-ack": Mutant(
-        loses={"q1": 0.5},
+        loses={"q1": 0.25},
         then={
             "q1-answer": 'q1_now_ms = n["requests"] * n["rtt_ms"]'
             ' + (n["requests"] - 1) * n["ack_delay_ms"]'
         },
     ),
     "waits-for-one-batch-only": Mutant(
-        loses={"q2": 0.75}, then={"q2-answer": 'q2_pipelined_s = n["redis_rtt_ms"] / 1000'}
+        loses={"q2": 0.375}, then={"q2-answer": 'q2_pipelined_s = n["redis_rtt_ms"] / 1000'}
     ),
     "thinks-nopush-changes-nothing": Mutant(
-        loses={"q3": 0.75}, then={"q3-answer": "q3_nopush_last_bytes = q3_plain_last_bytes"}
+        loses={"q3": 0.375}, then={"q3-answer": "q3_nopush_last_bytes = q3_plain_last_bytes"}
     ),
     "takes-one-word-for-another": Mutant(
-        loses={"q4": 3},
+        loses={"q4": 1},
         then={
             "q4-answer": 'q4_cause = "program-thinks" if q4_cause != "program-thinks"'
             ' else "many-small-writes"'
         },
     ),
-    "pause-in-seconds": Mutant(loses={"q5": 0.5}, then={"q5-answer": "q5_pause_ms /= 1000"}),
+    "pause-in-seconds": Mutant(loses={"q5": 0.25}, then={"q5-answer": "q5_pause_ms /= 1000"}),
     "forgets-that-a-syn-counts": Mutant(
         loses={"q8": 1}, then={"q8-answer": "q8_packet = bytes(packet / bytes(1)).hex()"}
     ),
@@ -64,12 +64,12 @@ MUTANTS = {
     "sends-no-packet": Mutant(loses={"q8": 1}, answers={"q8-answer": "q8_packet = None"}),
     # Each of the following mutants changes one file and leaves the other correct.
     "intake-ends-its-direction-and-closes": Mutant(
-        loses={"q6": 3},
+        loses={"q6": 1},
         files={"intake.c": [(DRAIN, "")]},
         breaks="closing a socket with unread bytes resets the connection",
     ),
     "intake-lingers": Mutant(
-        loses={"q6": 3},
+        loses={"q6": 1},
         files={
             "intake.c": [
                 (
@@ -84,12 +84,12 @@ MUTANTS = {
         breaks="lingering waits for the peer's ACK, not for what the peer sends",
     ),
     "intake-reads-and-does-not-end": Mutant(
-        loses={"q6": 3},
+        loses={"q6": 1},
         files={"intake.c": [("    shutdown(fd, SHUT_WR);\n", "")]},
         breaks="a stream ends when its sender ends it",
     ),
     "intake-reads-first": Mutant(
-        loses={"q6": 1.5},
+        loses={"q6": 0.5},
         files={
             "intake.c": [
                 (ANSWER, READ_ALL.replace("SIZE", "size") + ANSWER),
@@ -103,25 +103,25 @@ MUTANTS = {
         breaks="an answer need not wait for the end of the request",
     ),
     "intake-skips-the-sum": Mutant(
-        loses={"q6": 3}, files={"intake.c": [("i < got; i++", "i < got; i += 2")]}
+        loses={"q6": 1}, files={"intake.c": [("i < got; i++", "i < got; i += 2")]}
     ),
     "desk-in-turn": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 1},
         files={"desk.c": [(FORK, IN_TURN)]},
         breaks="a read that blocks stops the whole program",
     ),
     "desk-is-impatient": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 1},
         files={"desk.c": [(FORK, IMPATIENT + IN_TURN)]},
         breaks="a connection without traffic is still a connection",
     ),
     "desk-keeps-the-descriptor": Mutant(
-        loses={"q7": 1.5},
+        loses={"q7": 0.5},
         files={"desk.c": [(FORK, FORK[: FORK.index("        close(fd)")])]},
         breaks="a connection ends when its last descriptor is closed",
     ),
     "desk-answers-one-line": Mutant(
-        loses={"q7": 3},
+        loses={"q7": 1},
         files={
             "desk.c": [
                 ("    while (fgets(line", "    if (fgets(line"),
@@ -131,10 +131,10 @@ MUTANTS = {
         breaks="a segment may hold more than one message",
     ),
     "does-not-compile": Mutant(
-        loses={"q7": 3}, files={"desk.c": [("while (wait(NULL) > 0)", "while wait(NULL)")]}
+        loses={"q7": 1}, files={"desk.c": [("while (wait(NULL) > 0)", "while wait(NULL)")]}
     ),
     "never-ends": Mutant(
-        loses={"q6": 3},
+        loses={"q6": 1},
         files={"intake.c": [("    close(fd);\n    return 0;", "    for (;;)\n        sleep(1);")]},
     ),
 }

@@ -1,9 +1,9 @@
-"""Wrong solutions to the problem set "sendfile", and the points that each must always lose."""
+"""Wrong solutions to the problem set "sendfile", and the share of points that each loses."""
 
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
-    "pause-in-seconds": Mutant(loses={"q5": 1}, then={"q5-answer": "q5_stall_ms /= 1e3"}),
+    "pause-in-seconds": Mutant(loses={"q5": 0.5}, then={"q5-answer": "q5_stall_ms /= 1e3"}),
     "hands-in-a-number": Mutant(
         loses={"q8": 1}, answers={"q8-answer": 'q8_packet = n["page_segments"]'}
     ),
@@ -22,7 +22,7 @@ MUTANTS = {
     ),
     # Before the lesson, a learner expects that less work takes less time.
     "work-is-time": Mutant(
-        loses={"q1": 0.65},
+        loses={"q1": 0.325},
         answers={
             "q1-answer": "from tcplab.models import goodput_mbyte_s\n"
             'q1_slow_s = n["size_mb"] / goodput_mbyte_s(n["slow_mbit"])\n'
@@ -31,7 +31,7 @@ MUTANTS = {
         },
     ),
     "wire-without-headers": Mutant(
-        loses={"q1": 0.45},
+        loses={"q1": 0.225},
         answers={
             "q1-answer": "from tcplab.models import goodput_mbyte_s\n"
             'q1_slow_s = n["size_mb"] * 8 / n["slow_mbit"]\n'
@@ -40,29 +40,31 @@ MUTANTS = {
             'q1_fast_times = n["read_send_cpu_s_per_gb"] / wire_s_per_gb'
         },
     ),
-    "one-call-for-everything": Mutant(loses={"q2": 1}, then={"q2-answer": "q2_calls_sendfile = 1"}),
+    "one-call-for-everything": Mutant(
+        loses={"q2": 0.5}, then={"q2-answer": "q2_calls_sendfile = 1"}
+    ),
     "no-difference-by-a-cork": Mutant(
-        loses={"q3": 1},
+        loses={"q3": 0.5},
         answers={
             "q3-answer": 'whole, rest = divmod(n["header_bytes"] + n["small_file_bytes"], 1448)\n'
             "q3_plain_sizes = q3_corked_sizes = [1448] * whole + [rest] * (rest > 0)"
         },
     ),
     "header-is-of-the-file": Mutant(
-        loses={"q4": 0.5}, then={"q4-answer": 'q4_file_bytes = int(data["payload_bytes"].sum())'}
+        loses={"q4": 0.25}, then={"q4-answer": 'q4_file_bytes = int(data["payload_bytes"].sum())'}
     ),
     "blames-the-wrong-one": Mutant(
-        loses={"q6": 2},
+        loses={"q6": 1},
         then={"q6-answer": 'q6_reason = {"corked": "held-by-nagle"}.get(q6_reason, "corked")'},
     ),
     # A mutant that damages the bytes earns nothing for sendrange.c.
     "one-call-of-sendfile": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 1},
         files={"sendrange.c": [("while (left > 0) {", "for (int i = 0; i < 1; i++) {")]},
         breaks="sendfile() may send less than it is asked for",
     ),
     "interrupted-is-an-error": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 1},
         files={
             "sendrange.c": [
                 (
@@ -74,7 +76,7 @@ MUTANTS = {
         breaks="a signal interrupts a blocked call",
     ),
     "moves-the-offset-twice": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 1},
         files={
             "sendrange.c": [
                 ("        left -= sent;", "        left -= sent;\n        offset += sent;")
@@ -83,19 +85,19 @@ MUTANTS = {
         breaks="sendfile() advances the offset itself",
     ),
     "asks-for-all-again": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 1},
         files={"sendrange.c": [("&offset, (size_t)left)", "&offset, (size_t)count)")]},
         breaks="sendfile() may send less than it is asked for",
     ),
     "header-promises-what-was-asked-for": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 0.2},
         files={
             "sendrange.c": [("send_header(fd, offset, left);", "send_header(fd, offset, count);")]
         },
         breaks="a file may end before the requested range does",
     ),
     "never-ends-past-the-end-of-the-file": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 0.2},
         files={
             "sendrange.c": [
                 ("if (count < left)", "if (1)"),
@@ -105,17 +107,17 @@ MUTANTS = {
         breaks="a file may end before the requested range does",
     ),
     "header-alone": Mutant(
-        loses={"q7": 0.75},
+        loses={"q7": 0.15},
         files={"sendrange.c": [("MSG_MORE) != ", "0) != ")]},
         breaks="data written in pieces leaves in pieces",
     ),
     "small-blocks": Mutant(
-        loses={"q7": 0.75},
+        loses={"q7": 0.15},
         files={"sendrange.c": [("(size_t)left)", "left < 700 ? (size_t)left : 700)")]},
         breaks="small calls make small segments",
     ),
     "reads-and-sends": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 0.2},
         files={
             "sendrange.c": [
                 (
@@ -136,7 +138,7 @@ MUTANTS = {
     ),
     # The program reads the file with syscall(2), and names sendfile() without calling it.
     "copies-under-another-name": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 0.2},
         files={
             "sendrange.c": [
                 ("#include <unistd.h>", "#include <sys/syscall.h>\n#include <unistd.h>"),
@@ -158,7 +160,7 @@ MUTANTS = {
         breaks="read() copies into the program",
     ),
     "maps-and-sends": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 0.2},
         files={
             "sendrange.c": [
                 ("#include <sys/stat.h>", "#include <sys/mman.h>\n#include <sys/stat.h>"),
@@ -179,7 +181,7 @@ MUTANTS = {
     ),
     # sendfile() feeds the program's own UDP socket, from which recvfrom() reads the bytes.
     "receives-from-itself": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 0.2},
         files={
             "sendrange.c": [
                 (
@@ -214,7 +216,7 @@ MUTANTS = {
     # The kernel maps the file of a program that is executed, without read() or mmap(), so a copy of
     # the requested bytes in such a file could be sent.
     "executes-a-file": Mutant(
-        loses={"q7": 1},
+        loses={"q7": 0.2},
         files={
             "sendrange.c": [
                 (
@@ -226,10 +228,10 @@ MUTANTS = {
         breaks="read() copies into the program",
     ),
     "does-not-compile": Mutant(
-        loses={"q7": 5}, files={"sendrange.c": [("left -= sent;", "left -= sent")]}
+        loses={"q7": 1}, files={"sendrange.c": [("left -= sent;", "left -= sent")]}
     ),
     "never-ends": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 1},
         files={"sendrange.c": [("    close(fd);\n", "    for (;;)\n        pause();\n")]},
     ),
 }

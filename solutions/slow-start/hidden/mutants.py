@@ -1,28 +1,28 @@
-"""Wrong solutions to the problem set "slow-start", and the points that each must always lose."""
+"""Wrong solutions to the problem set "slow-start", and the share of points that each loses."""
 
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
     "waited-in-seconds": Mutant(loses={"q5": 0.5}, then={"q5-answer": "q5_wait_ms /= 1e3"}),
     "no-window-of-the-receiver": Mutant(
-        loses={"q1": 0.88},
+        loses={"q1": 0.875},
         then={
             "q1-answer": 'page = flights(-(-n["page_bytes"] // 1448), 10)\n'
             'q1_last_segments, q1_took_ms = page[-1], len(page) * n["page_rtt_ms"]'
         },
     ),
     "counts-all-flights": Mutant(
-        loses={"q2": 0.5}, then={"q2-answer": 'q2_more_ms = q2_more_ms + n["idle_rtt_ms"]'}
+        loses={"q2": 0.25}, then={"q2-answer": 'q2_more_ms = q2_more_ms + n["idle_rtt_ms"]'}
     ),
     "a-pause-forgets-nothing": Mutant(
-        loses={"q2": 2},
+        loses={"q2": 1},
         then={"q2-answer": 'q2_first_segments, q2_more_ms = n["idle_window_segments"], 0'},
     ),
     "loss-as-a-share": Mutant(
-        loses={"q3": 0.5}, then={"q3-answer": "q3_loss_percent = q3_loss_percent / 100"}
+        loses={"q3": 0.25}, then={"q3-answer": "q3_loss_percent = q3_loss_percent / 100"}
     ),
     "without-the-constant": Mutant(
-        loses={"q3": 1},
+        loses={"q3": 0.5},
         then={
             "q3-answer": "q3_rate_mbit, q3_loss_percent ="
             " q3_rate_mbit / 1.31, q3_loss_percent / 1.31**2"
@@ -47,31 +47,31 @@ MUTANTS = {
         loses={"q4": 0.5}, then={"q4-answer": "q4_gap_segments = len(server)"}
     ),
     "blames-the-wrong-one": Mutant(
-        loses={"q6": 2},
+        loses={"q6": 1},
         then={"q6-answer": 'q6_reason = {"sack": "timeout"}.get(q6_reason, "sack")'},
     ),
     # This looks only at the time. A probe may take as long as a timeout.
     "goes-by-the-clock": Mutant(
-        loses={"q6": 2},
+        loses={"q6": 1},
         then={"q6-answer": 'q6_reason = "timeout" if q6_reason == "loss-probe" else "loss-probe"'},
     ),
     "begins-with-fewer": Mutant(
-        loses={"q7": 1.6},
+        loses={"q7": 0.2},
         files={"window.c": [("window = 10", "window = 7")]},
         breaks="a connection begins with ten segments",
     ),
     "sends-everything-at-once": Mutant(
-        loses={"q7": 6.4},
+        loses={"q7": 0.8},
         files={"window.c": [("window = 10", "window = MOST_PIECES")]},
         breaks="a connection begins with ten segments",
     ),
     "keeps-its-window": Mutant(
-        loses={"q7": 2.8},
+        loses={"q7": 0.35},
         files={"window.c": [("if (window < threshold) {\n            window++;", "if (0) {")]},
         breaks="in slow start, each acknowledged segment lets one more out",
     ),
     "never-halves": Mutant(
-        loses={"q7": 4.8},
+        loses={"q7": 0.6},
         files={
             "window.c": [
                 ("threshold = window = window / 2 > 2 ? window / 2 : 2;\n            ", "")
@@ -80,22 +80,22 @@ MUTANTS = {
         breaks="a loss halves the window",
     ),
     "halves-for-each-packet": Mutant(
-        loses={"q7": 1.6},
+        loses={"q7": 0.2},
         files={"window.c": [("if (turns[number] >= recovered) {", "{")]},
         breaks="all losses in one flight count as one",
     ),
     "doubles-after-a-loss": Mutant(
-        loses={"q7": 4.8},
+        loses={"q7": 0.6},
         files={"window.c": [("threshold = window = window / 2", "window = window / 2")]},
         breaks="after a loss the window grows by one per round trip",
     ),
     "halves-at-a-timeout": Mutant(
-        loses={"q7": 1.2},
+        loses={"q7": 0.15},
         files={"window.c": [("    window = 1;\n", "    window = threshold;\n")]},
         breaks="a timeout reduces the window to one segment",
     ),
     "forgets-what-is-in-flight": Mutant(
-        loses={"q7": 8},
+        loses={"q7": 1},
         files={
             "window.c": [
                 (
@@ -107,7 +107,7 @@ MUTANTS = {
         breaks="no later segment reveals the loss of the last one",
     ),
     "believes-single-acks": Mutant(
-        loses={"q7": 3.2},
+        loses={"q7": 0.4},
         files={
             "window.c": [
                 (
@@ -119,25 +119,25 @@ MUTANTS = {
         breaks="an ACK confirms all data before its number",
     ),
     "believes-the-first-number-alone": Mutant(
-        loses={"q7": 2},
+        loses={"q7": 0.25},
         files={"window.c": [("        acknowledge(ack.came);\n", "")]},
         breaks="an ACK reports the data that arrived after a gap",
     ),
     "takes-late-for-lost": Mutant(
-        loses={"q7": 1.6},
+        loses={"q7": 0.2},
         files={"window.c": [("turns[number] + 3 >", "turns[number] + 1 >")]},
         breaks="three segments after a gap indicate a loss, and one does not",
     ),
     "counts-by-number": Mutant(
-        loses={"q7": 4.8},
+        loses={"q7": 0.6},
         files={"window.c": [("turns[number] + 3 > turns[came]", "number + 3 > came")]},
         breaks="a retransmission is sent later than everything before it",
     ),
     "does-not-compile": Mutant(
-        loses={"q7": 8}, files={"window.c": [("in_flight--;\n}", "in_flight--\n}")]}
+        loses={"q7": 1}, files={"window.c": [("in_flight--;\n}", "in_flight--\n}")]}
     ),
     "never-ends": Mutant(
-        loses={"q7": 8},
+        loses={"q7": 1},
         files={"window.c": [("    close(connection);\n", "    for (;;)\n        pause();\n")]},
     ),
 }

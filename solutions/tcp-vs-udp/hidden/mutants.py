@@ -1,10 +1,10 @@
-"""Wrong solutions to the problem set "tcp-vs-udp", and the points that each must always lose."""
+"""Wrong solutions to the problem set "tcp-vs-udp", and the share of points that each loses."""
 
 from tcplab.grading.trial import Mutant
 
 MUTANTS = {
     "forgets-ethernet": Mutant(
-        loses={"q1": 0.5},
+        loses={"q1": 0.25},
         answers={
             "q1-answer": 'wire = n["rate_mbit"] / 8\n'
             'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 28)\n'
@@ -12,7 +12,7 @@ MUTANTS = {
         },
     ),
     "a-packet-for-each-block-of-tcp": Mutant(
-        loses={"q1": 0.5},
+        loses={"q1": 0.25},
         answers={
             "q1-answer": 'wire = n["rate_mbit"] / 8\n'
             'q1_udp_mb_per_s = wire * n["block_bytes"] / (n["block_bytes"] + 66)\n'
@@ -20,7 +20,7 @@ MUTANTS = {
         },
     ),
     "the-kernel-grants-what-is-asked": Mutant(
-        loses={"q2": 1},
+        loses={"q2": 0.5},
         answers={
             "q2-answer": 'q2_kept = n["rcvbuf_bytes"] // n["kernel_bytes"]\n'
             'q2_ask_bytes = n["burst"] * n["kernel_bytes"]'
@@ -28,7 +28,7 @@ MUTANTS = {
     ),
     # Two of three numbers are right, which earns a third of the points.
     "a-call-takes-what-it-likes": Mutant(
-        loses={"q3": 1.33},
+        loses={"q3": 2 / 3},
         answers={
             "q3-answer": 'data_bytes = n["blocks"] * n["small_bytes"]\n'
             'full = n["loopback_mtu"] - 52\n'
@@ -37,7 +37,7 @@ MUTANTS = {
     ),
     # The right count is restored while q6 is computed from it, so only q4 is wrong.
     "counts-rows-and-not-numbers": Mutant(
-        loses={"q4": 1},
+        loses={"q4": 0.5},
         then={
             "q4-answer": "right, q4_lost_on_the_way = q4_lost_on_the_way, sent - len(came)",
             "q5-answer": "wrong, q4_lost_on_the_way = q4_lost_on_the_way, right",
@@ -45,7 +45,7 @@ MUTANTS = {
         },
     ),
     "what-comes-twice-is-late": Mutant(
-        loses={"q5": 1},
+        loses={"q5": 0.5},
         then={
             "q6-answer": "q5_reordered = sum(\n"
             "    number <= max(came[:i], default=-1) for i, number in enumerate(came)\n"
@@ -54,7 +54,7 @@ MUTANTS = {
     ),
     # Two thirds of q6 are for the remedy; a known mistake earns half of the other third.
     "all-is-lost-in-the-buffer": Mutant(
-        loses={"q6": 1.67},
+        loses={"q6": 5 / 6},
         then={
             "q6-answer": "q6_lost_in_the_buffer = sent - read\n"
             'wrong = "slower-sender" if q6_fix != "slower-sender" else "sort-by-number"\n'
@@ -81,27 +81,27 @@ MUTANTS = {
     ),
     "sends-no-packet": Mutant(loses={"q8": 1}, answers={"q8-answer": "q8_packets = None"}),
     "forgets-what-was-sent-last": Mutant(
-        loses={"q7": 2},
+        loses={"q7": 0.4},
         files={"tally.c": [("lost = count - arrived;", "lost = next_number - arrived;")]},
         breaks="only the sender knows how many datagrams there were",
     ),
     "what-comes-twice-arrived-twice": Mutant(
-        loses={"q7": 3.5},
+        loses={"q7": 0.7},
         files={
             "tally.c": [("        duplicated++;\n        return;\n", "        duplicated++;\n")]
         },
         breaks="a datagram may arrive twice",
     ),
     "takes-a-gap-for-reordering": Mutant(
-        loses={"q7": 1.5},
+        loses={"q7": 0.3},
         files={"tally.c": [("number < next_number)", "number != next_number)")]},
         breaks="a datagram may arrive late, so a gap is not yet a loss",
     ),
     "does-not-compile": Mutant(
-        loses={"q7": 5}, files={"tally.c": [("bool ended = false;", "bool ended = false")]}
+        loses={"q7": 1}, files={"tally.c": [("bool ended = false;", "bool ended = false")]}
     ),
     "never-ends": Mutant(
-        loses={"q7": 5},
+        loses={"q7": 1},
         files={
             "tally.c": [
                 ("if (got < 0 && ended)\n            break;", "if (got < 0 && ended)\n continue;"),

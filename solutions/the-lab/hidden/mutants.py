@@ -1,4 +1,4 @@
-"""Wrong solutions to the problem set "the-lab", and the points that each must always lose."""
+"""Wrong solutions to the problem set "the-lab", and the share of points that each loses."""
 
 from tcplab.grading.trial import Mutant
 
@@ -10,11 +10,11 @@ MUTANTS = {
         loses={"q1": 1}, answers={"q1-answer": 'q1_frame_bytes = n["payload_bytes"]'}
     ),
     "half-a-greeting": Mutant(
-        loses={"q2": 2}, files={"hello.c": [("strlen(text)", "strlen(text) / 2")]}
+        loses={"q2": 1}, files={"hello.c": [("strlen(text)", "strlen(text) / 2")]}
     ),
-    "does-not-compile": Mutant(loses={"q2": 2}, files={"hello.c": [("close(fd);", "close(fd)")]}),
+    "does-not-compile": Mutant(loses={"q2": 1}, files={"hello.c": [("close(fd);", "close(fd)")]}),
     "never-ends": Mutant(
-        loses={"q2": 2},
+        loses={"q2": 1},
         files={"hello.c": [("    close(fd);\n", "    for (;;)\n        sleep(1);\n")]},
     ),
 }

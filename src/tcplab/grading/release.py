@@ -7,10 +7,10 @@ solution of a file that learners get under the same name, with each region
 
 replaced by the text of the comment that follows it, `/* STUB … */`, or by nothing.
 
-    python -m tcplab.grading.release
+    python -m tcplab.grading.release [NAME ...]
 
-makes the learners' version of every assignment with nbgrader, in a copy of the course with a
-temporary gradebook. The same source gives the same bytes.
+makes the learners' version of these assignments (default: all) with nbgrader, in a copy of the
+course with a temporary gradebook. The same source gives the same bytes.
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ def release(config: Any, assignment: str) -> None:
 
 
 def main() -> None:
-    """Make the learners' version of every assignment of the course in this folder."""
+    """Make the learners' version of assignments of the course in this folder."""
     root = Path().resolve()
     try:
-        for name in generate(root, root / "exercises"):
+        for name in generate(root, root / "exercises", sys.argv[1:]):
             print(f"exercises/{name}")
     except TcplabError as error:
         sys.exit(f"tcplab: {error}")

@@ -52,6 +52,7 @@ def _parts(trial: Trial) -> Iterator[str]:
         )
     task, why = trial.task, trial.source / "hidden" / "why.toml"
     reasons = tomllib.loads(why.read_text()) if why.is_file() else {}
+    reasons.pop("taught", None)  # phrases of the lessons, which only the shipped sets name
     judges = [name for name in vars(trial.judges) if re.fullmatch(r"q\d+", name)]
     checks = [name[6:] for name in vars(task.module) if re.fullmatch(r"check_q\d+", name)]
     places = {
@@ -75,12 +76,11 @@ def _parts(trial: Trial) -> Iterator[str]:
 
 def _mutants(trial: Trial) -> Iterator[str]:
     for name, mutant in trial.mutants.items():
-        for question, points in mutant.loses.items():
-            if not 0 < points <= trial.points.get(question, 0):
-                most = trial.points.get(question, 0)
+        for question, share in mutant.loses.items():
+            if question not in trial.points or not 0 < share <= 1:
                 yield (
-                    f"hidden/mutants.py: {name} loses {points:g} points in {question}, which has"
-                    f" {most:g}; change the mutant or the points"
+                    f"hidden/mutants.py: {name} loses {share:g} in {question}; give a question of"
+                    " the notebook, and a share of its points above 0 and up to 1"
                 )
     lost = {question for mutant in trial.mutants.values() for question in mutant.loses}
     for question in trial.points:

@@ -1,11 +1,11 @@
 """Test an assignment before learners do, by grading its solution, mutants and untouched exercise.
 
-`hidden/mutants.py` of an assignment contains wrong solutions with the points that they must lose::
+`hidden/mutants.py` of an assignment contains wrong solutions, and what they lose::
 
     from tcplab.grading.trial import Mutant
     MUTANTS = {
         "forgets-the-round-trip": Mutant(loses={"q1": 0.5}, answers={"q1-answer": "q1_ms = 40"}),
-        "nodelay-only": Mutant(loses={"q2": 3}, files={"records.c": [("old text", "new text")]}),
+        "nodelay-only": Mutant(loses={"q2": 1}, files={"records.c": [("old text", "new text")]}),
     }
 """
 
@@ -30,7 +30,7 @@ from tcplab.grading.staging import Expected, stage
 class Mutant:
     """A wrong solution, which is the reference with some cells and files changed."""
 
-    #: points that it must lose, by question
+    #: share of the points that it must lose, by question; 1 is all of them
     loses: Mapping[str, float] = field(default_factory=dict)
     #: new sources of answer cells, by the cell's id
     answers: Mapping[str, str] = field(default_factory=dict)
@@ -118,7 +118,8 @@ class Trial:
         """Grade one of names() as this student's submission, by default for all questions."""
         if name not in self.names():
             raise ParameterError(f"{name!r} is not one of {', '.join(self.names())}")
-        mutant = self.mutants.get(name, Mutant(self.points if name == "untouched" else {}))
+        untouched = Mutant(dict.fromkeys(self.points, 1))
+        mutant = self.mutants.get(name, untouched if name == "untouched" else Mutant())
         cells = self._changed_cells(name, mutant)
         with tempfile.TemporaryDirectory(prefix="tcplab-trial-") as directory:
             Path(directory).chmod(0o755)
@@ -129,7 +130,7 @@ class Trial:
         full = {question: self.points[question] for question in wanted}
         return Tried(
             name,
-            {one: round(points - mutant.loses.get(one, 0), 2) for one, points in full.items()},
+            {one: round(full[one] * (1 - mutant.loses.get(one, 0)), 2) for one in full},
             {one: score(verdicts[one], points) for one, points in full.items()},
             {one: verdicts[one].message for one in full},
             ran.flags,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -25,10 +26,6 @@ NOT_TAUGHT = {("the-lab", "w1"), ("real-programs", "q7")}
 EARLY = ("send-buffer", "loss", "sharing", "path-mtu", "pipes")
 
 
-#: What each question needs to know. Each section that it links to has to say one of these.
-TERMS = tomllib.loads((ROOT / "tests/data/taught.toml").read_text())
-
-
 def sections(notebook: Path) -> dict[str, str]:
     """Return the text below each heading of a notebook by the anchor that JupyterLab makes."""
     cells = nbformat.read(notebook, as_version=4).cells
@@ -40,9 +37,13 @@ def sections(notebook: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("source", SETS, ids=lambda path: path.name)
 def test_each_question_is_taught_before_its_problem_set(source: Path) -> None:
-    terms = TERMS[source.name]
+    terms = tomllib.loads((source / "hidden/why.toml").read_text())["taught"]
     for question, links in each(syllabus.taught(source).items()):
         assert links or (source.name, question) in NOT_TAUGHT, question
+        assert not links or question in terms, (
+            f"add taught.{question} to {source.name}/hidden/why.toml, a phrase of the section that"
+            " the question links to"
+        )
         for section in links:
             text = " ".join(sections(ROOT / section.notebook)[section.anchor].split())
             is_how_to = section.anchor == "A-packet-of-your-own"
@@ -126,11 +127,21 @@ def test_each_written_answer_has_samples_of_every_mark() -> None:
         assert re.findall(r"^→ \*\*(\d)\*\*", sample, re.M) == ["0", "1", "2"], name
 
 
-def test_guide_has_both_tables() -> None:
-    guide = (ROOT / "docs/instructors-guide.md").read_text()
-    for row in syllabus.tables(ROOT).splitlines():
-        if row.split(" ")[1:2] != [] and row.split(" ")[1] in SHIPPED:
-            assert row in guide, "paste what `python -m tools.syllabus` prints"
+def test_points_and_tables_of_sets_and_guide_are_up_to_date() -> None:
+    assert list(syllabus.outdated(ROOT)) == [], "run `make exercises`, which writes them"
+
+
+def test_points_of_a_check_cell_are_written_into_the_texts(tmp_path: Path) -> None:
+    for name in ("solutions/pipes", "docs", "lessons"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    path = tmp_path / "solutions/pipes/pipes.ipynb"
+    path.write_text(path.read_text().replace('"points": 5.0', '"points": 4.0'))
+    texts = syllabus.outdated(tmp_path)
+    assert re.findall(r"\*\*q7\*\* \(4 points\)|C \| q7 \| 4|19 points", texts[path]) == [
+        *("19 points", "C | q7 | 4", "**q7** (4 points)")
+    ]
+    (guide,) = set(texts) - {path}
+    assert re.search(r"^\| pipes \|.* 4 p, 5, 11 \|", texts[guide], re.M)
 
 
 @pytest.mark.parametrize("source", SETS[1:], ids=lambda path: path.name)
