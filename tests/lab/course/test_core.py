@@ -80,6 +80,7 @@ for name in ("fcntl", "grp", "pwd", "pyroute2", "resource", "termios"):
     sys.modules[name] = None
 os.environ["TCPLAB_MODE"] = "recorded"
 from tcplab import experiments, figures, segments, widgets
+from tcplab.course import doctor, predictions, short_c
 print(experiments.table(experiments.every()["small-writes"].measure()))
 """
     ran = completed([sys.executable, "-c", script])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import subprocess
 import sys
-import termios
 import threading
 import time
 from collections.abc import Sequence
@@ -264,6 +262,9 @@ def _read_when_empty(pipe: int, session: int) -> int:
 
     A process includes its children that have ended. If all have ended early, the last count holds.
     """
+    import fcntl
+    import termios
+
     read_bytes = -1
     for _ in range(round(TIMEOUT_S / 0.01)):
         left = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
