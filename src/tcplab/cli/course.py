@@ -73,9 +73,10 @@ def lab(directory: Annotated[Path, Spelled(Path, "DIRECTORY")] = Path("tcplab-co
         directory = here
     elif not (directory / opening.START).is_file():
         opening.quickstart(directory)
+    os.chdir(directory)
     doctor()
     sys.stdout.flush()
-    argv = opening.command(directory)
+    argv = opening.command(Path())
     os.execve(argv[0], argv, opening.environment())
 
 

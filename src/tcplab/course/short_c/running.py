@@ -174,10 +174,8 @@ def run_together(lab: Lab, slug: str, *cases: str, source: Path | None = None) -
     """
     server = [*CASES[slug].peer.split(), f"--deadline={TIMEOUT_S:g}", "--json", "--bind"]
     with temporary_folder() as directory, ExitStack() as stack:
-        mine, others = (Path(directory) / name for name in ("mine", "others"))
-        mine.mkdir()
-        others.mkdir()
-        first = compile_source(source or path_of(slug), mine)
+        (others := Path(directory) / "others").mkdir()
+        first = compile_source(source or path_of(slug), Path(directory))
         rest = compile_source(original(slug), others) if source else first
         captures = [stack.enter_context(host.capture(snaplen=128)) for host in lab.clients]
         listener = stack.enter_context(Running(lab.server, [*server, lab.server.address]))
