@@ -20,7 +20,11 @@ _VLAN_TAGS: Final = (0x8100, 0x88A8, 0x9100)
 _LINKS: Final = {pcap.ETHERNET: (14, 12), pcap.SLL: (16, 14), pcap.SLL2: (20, 0)}
 #: Length of a link header that has no EtherType.
 _BARE_LINKS: Final = {pcap.RAW: 0, pcap.IPV4: 0, pcap.IPV6: 0, pcap.NULL: 4, pcap.LOOP: 4}
-_VXLAN, _GENEVE, _BRIDGED = 4789, 6081, 0x6558
+_VXLAN, _VXLAN_GPE, _GENEVE = 4789, 4790, 6081
+#: Link types of what a tunnel carries, by VXLAN-GPE's next protocol or Geneve's EtherType.
+_CARRIED: Final = dict.fromkeys((1, 2, _IPV4, _IPV6), pcap.RAW) | dict.fromkeys(
+    (3, 0x6558), pcap.ETHERNET
+)
 _FRAGMENT, _AUTHENTICATION = 44, 51
 _IPV6_EXTENSIONS: Final = (0, 43, _FRAGMENT, _AUTHENTICATION, 60, 135, 139, 140)
 
@@ -42,7 +46,7 @@ def decode(frame: bytes, wire_bytes: int, link_type: int) -> Decoded:
             raise LeftOut(left_out.kind("IP protocol", protocol))
         if protocol == UDP and (inner := _tunnelled(frame, at)):
             with suppress(LeftOut):  # otherwise it is a UDP packet like any other
-                return decode(frame[inner:], wire_bytes - inner, pcap.ETHERNET)
+                return decode(frame[inner[0] :], wire_bytes - inner[0], inner[1])
         columns = (_tcp if protocol == TCP else _udp)(frame, at, end)
     except (struct.error, IndexError):
         raise LeftOut(left_out.CUT) from None
@@ -51,14 +55,25 @@ def decode(frame: bytes, wire_bytes: int, link_type: int) -> Decoded:
     return (addresses[0], source), (addresses[1], target), columns
 
 
-def _tunnelled(frame: bytes, at: int) -> int:
-    """Return the offset of the Ethernet frame in VXLAN (RFC 7348) or Geneve (RFC 8926), or 0."""
+def _tunnelled(frame: bytes, at: int) -> tuple[int, int] | None:
+    """Return the offset and link type of a frame in a tunnel over UDP, or None without a tunnel.
+
+    Sources: RFC 7348 (VXLAN), draft-ietf-nvo3-vxlan-gpe, RFC 8926 (Geneve).
+    """
     if len(frame) < at + 16:
-        return 0
+        return None
     port, first, kind = struct.unpack_from(">2xH4xBxH", frame, at)
-    if port == _VXLAN and first == 8:
-        return at + 16
-    return at + 16 + 4 * (first & 63) if port == _GENEVE and kind == _BRIDGED else 0
+    if port == _VXLAN and first & 8:
+        return at + 16, pcap.ETHERNET
+    if port == _VXLAN_GPE and first & 12 == 12:
+        name, number, options = "VXLAN-GPE", kind & 255, 0
+    elif port == _GENEVE and first < 64:
+        name, number, options = "Geneve", kind, 4 * first
+    else:
+        return None
+    if number not in _CARRIED:
+        raise LeftOut(left_out.kind(name, number))
+    return at + 16 + options, _CARRIED[number]
 
 
 def _network(frame: bytes, link_type: int) -> tuple[int, int]:

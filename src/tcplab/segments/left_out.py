@@ -30,7 +30,7 @@ def kind(field: str, number: int) -> str:
     """Return the name of a link type, EtherType or IP protocol, such as "ARP" for 0x0806."""
     if field == "EtherType" and 0 < number <= _LONGEST_LENGTH:
         return "LLC"
-    return _NAMES[field].get(number, f"{field} {number}")
+    return _NAMES.get(field, {}).get(number, f"{field} {number}")
 
 
 def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
@@ -38,7 +38,7 @@ def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
     return {
         what: count
         for what, count in left_out.items()
-        if what in _OPAQUE or what.startswith(("link type", "IEEE 802.11"))
+        if what in _OPAQUE or what.startswith(("link type", "IEEE 802.11", "VXLAN-GPE", "Geneve"))
     }
 
 
