@@ -116,9 +116,8 @@ class Conversation:
 
     def syns(self, side: str) -> SegmentArray:
         """Return the SYN segments from one side, including retransmissions."""
-        sent = self.rows.sent_by(side)
-        syns: SegmentArray = sent[sent.is_syn]
-        return syns
+        syns: SegmentArray = self.rows[self.rows.is_syn]
+        return syns.sent_by(side)
 
 
 def arrivals_at(conversations: Sequence[Conversation], side: str) -> dict[int, Sequence[int]]:

@@ -111,11 +111,11 @@ class _Sender:
             "mtu-black-hole": {"which": passed},
             "accept-queue": {"times": conversation.overflows},
         }
+        self._open_ns = (conversation.handshake_ns or (0, 0))[1]
         self._transfers = _transfers(timeline)
         self._starts = {write.message: write.time_ns for write in reversed(timeline.writes)}
         socket = conversation.sockets.get(side)
-        reader = conversation.sockets.get(other(side))
-        self._away = [] if reader is None else _away(reader)
+        self._unread = _unread(conversation, other(side))
         fixed = socket is not None and socket.fixed("sndbuf") is not None
         # The kernel also charges its own overhead, so a full buffer may hold only a quarter of its
         # size in data.
@@ -146,10 +146,10 @@ class _Sender:
 
     def _is_ahead(self, hold: Hold) -> bool:
         """Return whether the peer's program left data unread for at least half of a wait."""
-        first = bisect.bisect_left(self._away, hold.start_ns, key=lambda away: away[1])
-        last = bisect.bisect_left(self._away, hold.end_ns, key=lambda away: away[0])
+        first = bisect.bisect_left(self._unread, hold.start_ns, key=lambda unread: unread[1])
+        last = bisect.bisect_left(self._unread, hold.end_ns, key=lambda unread: unread[0])
         wait = [(hold.start_ns, hold.end_ns)]
-        return total_ms(within(self._away[first:last], wait)) >= 0.5 * total_ms(wait)
+        return total_ms(within(self._unread[first:last], wait)) >= 0.5 * total_ms(wait)
 
     def _next(self, hold: Hold) -> Segment | None:
         """Return the segment that left when a wait in the kernel ended, or None."""
@@ -174,6 +174,8 @@ class _Sender:
             return "in-flight" if hold.where == "wire" else self._clocked_out(segment)
         if hold.reason is Reason.CWND_LIMITED:
             return self._by_the_window(segment)
+        if hold.reason is Reason.WINDOW_LIMITED and hold.start_ns < self._open_ns:
+            return "handshake"  # TCP Fast Open without a cookie
         return _OF_REASON[hold.reason]
 
     def _nagle(self, segment: Segment | None) -> str:
@@ -259,23 +261,16 @@ def by_segments(timeline: Timeline, sender_rtt_ns: int) -> list[Interval]:
     from the point of the capture to the sender.
     """
     intervals = []
-    acks = [ack for ack in timeline.acks if ack.newly_acked_bytes]
-    acked = [ack.ack for ack in acks]
-    small = {
-        segment.number
-        for segment in timeline.segments
-        if segment.payload_bytes < (timeline.mss_bytes or 1 << 16)
-        and segment.reason is not Reason.RETRANSMISSION
-    }
-    for before, after in pairwise(timeline.segments):
-        if before.number not in small or after.number not in small:
-            continue
-        at = bisect.bisect_left(acked, before.end)
-        if at == len(acks) or acks[at].payload_bytes:
-            continue
-        later_ns = after.time_ns - acks[at].time_ns
+    segments, acks = timeline.segments, [ack for ack in timeline.acks if ack.newly_acked_bytes]
+    late = [a.reason is Reason.ACK_DELAYED_BY_PEER and not a.payload_bytes for a in acks]
+    at = np.searchsorted([ack.ack for ack in acks], [segment.end for segment in segments])
+    for place in np.flatnonzero(np.array([*late, False])[at[:-1]]).tolist():
+        before, after = segments[place : place + 2]
+        small = max(before.payload_bytes, after.payload_bytes) < (timeline.mss_bytes or 1 << 16)
+        again = Reason.RETRANSMISSION in (before.reason, after.reason)
+        later_ns = after.time_ns - acks[at[place]].time_ns
         soon = later_ns >= 0 and abs(later_ns - max(sender_rtt_ns, 0)) <= _SOON_NS
-        if acks[at].reason is Reason.ACK_DELAYED_BY_PEER and soon:
+        if small and soon and not again:
             intervals.append((before.time_ns, after.time_ns))
     return intervals if len(intervals) >= _PATTERN else []
 

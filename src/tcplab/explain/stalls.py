@@ -64,7 +64,7 @@ def stalls(conversation: Conversation) -> Iterator[Wait]:
         yield from _small_reads(side, socket)
         if (timeline := conversation.timelines.get(side)) is not None:
             yield from _paced(side, socket, timeline)
-            yield from _granted(side, timeline)
+            yield from _granted(side, timeline, conversation.timelines.get(other(side)))
 
 
 # ---- programs that wait for each other -----------------------------------------------------------
@@ -205,19 +205,23 @@ _PAUSES: Final = 3
 _BURST_SEGMENTS: Final = 4
 
 
-def _granted(side: str, timeline: Timeline) -> Iterator[Wait]:
+def _granted(side: str, timeline: Timeline, peer: Timeline | None) -> Iterator[Wait]:
     """Yield the pauses of a sender that a protocol's own window causes, if there are enough.
 
     During such a pause the peer's TCP window has room, the kernel holds no data, and the program
     writes as soon as a short message arrives. A client that waits for an answer before its next
     request behaves similarly. But such a client has read the whole answer, while the message of a
-    peer that grants more window acknowledges less than the sender had sent.
+    peer that grants more window acknowledges less than the sender had sent. A request that is sent
+    again does so, too.
     """
     if not timeline.writes or timeline.mss_bytes is None:
         return
     grants = [ack for ack in timeline.acks if 0 < ack.payload_bytes <= _GRANT_BYTES]
     pauses = _pauses(timeline, grants, _GRANT_SOON_NS)
-    early = [ack for ack in grants if _sent_by(timeline, ack.time_ns) > ack.ack]
+    sent = peer.segments if peer is not None else ()
+    again = {one.arrived_ns for one in sent if one.reason is Reason.RETRANSMISSION}
+    fresh = [ack for ack in grants if ack.time_ns not in again]
+    early = [ack for ack in fresh if _sent_by(timeline, ack.time_ns) > ack.ack]
     if len(pauses) < _PAUSES or len(early) < len(pauses) / 8:
         return
     starts = [before.end for before, _after in pauses]

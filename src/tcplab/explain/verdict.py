@@ -296,10 +296,14 @@ class _Judge:
 
     def _loss(self) -> Told:
         """Tell losses that a timer repaired from those that the receiver's reports did."""
-        took_ms = sorted(wait.ms for wait in self._waits["loss"])
-        slow = [ms for ms in took_ms if ms >= RTO_MIN_MS]
-        fast = took_ms[: len(took_ms) - len(slow)]
+        timelines = (line for one in self._conversations for line in one.timelines.values())
+        rto_ms = RTO_MIN_MS + min((line.rtt_ms or 0 for line in timelines), default=0)
+        slow: list[float] = []
+        fast: list[float] = []
         repairs = []
+        for wait in self._waits["loss"]:
+            reported = wait.segment is not None and "duplicate ACK" in wait.segment.evidence
+            (fast if reported or wait.ms < rto_ms else slow).append(wait.ms)
         for name, several in (("loss-by-timer", slow), ("loss-by-report", fast)):
             if several:
                 count = f"{len(several)} retransmission{'s' * (len(several) > 1)}"

@@ -127,7 +127,8 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
         )
 
     def _where(self, mask: BoolArray) -> SegmentArray:
-        chosen: SegmentArray = self[mask]
+        # take() copies whole rows, and a mask copies field by field, which takes ten times as long.
+        chosen: SegmentArray = self.take(np.flatnonzero(mask))  # type: ignore[assignment]
         return chosen
 
     from_client = _mask("direction", lambda direction: direction == FROM_CLIENT)

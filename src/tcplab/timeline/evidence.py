@@ -78,6 +78,7 @@ class Evidence:
         rows, self.copies = without_copies(tcp.of(_choose(tcp, options, connection)))
         is_logged = exchange.log is not None or exchange.peer_log is not None
         rows, self.notes = (rows, []) if is_logged else straightened(rows)
+        _check_clock("segments", rows)
         direction = self.direction = _direction(rows, options, sender)
         self.connection = _name(rows, segments, direction)
         #: Segments that left the sender and that reached it, as captured there, in order of time
@@ -106,8 +107,6 @@ class Evidence:
             if moments is not None and not moments:
                 raise ValueError(f"{name} is empty: did the program end before it wrote its log?")
             _check_clock(name, moments or ())
-        captured = sorted([*self.out, *self.into], key=lambda packet: packet.index)
-        _check_clock("segments", captured)
         _check_clock("peer_segments", peer_into)
         _check_one_clock(self.out, peer_into)
         if log is not None:
@@ -295,16 +294,17 @@ def _lacks_reads(log: Sequence[Event], into: Sequence[Packet]) -> bool:
 # ---- do the recordings belong together -----------------------------------------------------------
 
 
-def _check_clock(name: str, moments: Sequence[Event | Packet]) -> None:
+def _check_clock(name: str, moments: Any) -> None:
     """Raise ValueError if times step back in the order of occurrence."""
-    times = np.array([moment.time_ns for moment in moments], np.int64)
+    is_rows = isinstance(moments, SegmentArray)
+    times = np.array(moments["time_ns"] if is_rows else [one.time_ns for one in moments], np.int64)
     back_ns = times[:-1] - times[1:]
     for at in np.flatnonzero(back_ns > CLOCK_NOISE_NS)[:1].tolist():
         moment = moments[at + 1]
         if isinstance(moment, Event):
             what = f"its '{moment.name}' at {moment.time_ns}"
         else:
-            what = f"packet {moment.packet}"
+            what = f"packet {moment['packet'] if is_rows else moment.packet}"
         raise ValueError(
             f"the clock stepped back by {back_ns[at] / 1e6:.1f} ms in {name}, before {what}:"
             " record it again"

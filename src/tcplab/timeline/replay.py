@@ -9,6 +9,8 @@ from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from tcplab.models import Reason
 from tcplab.models.kernel import RTO_MIN_MS
 from tcplab.segments import FIN, SYN
@@ -131,13 +133,13 @@ class Replay:
     def _events(self) -> Iterator[ReplayEvent]:
         # If times are equal, calls come first, because a write is logged before it is made. Packets
         # follow in the order of the capture.
-        log = self._e.log or ()
-        moments = [(e.time_ns, -1, ReplayEvent(e.time_ns, "app", i)) for i, e in enumerate(log)]
-        for kind, packets in (("in", self._e.into), ("out", self._e.out)):
-            moments += [
-                (p.time_ns, p.index, ReplayEvent(p.time_ns, kind, i)) for i, p in enumerate(packets)
-            ]
-        return (moment for _time_ns, _index, moment in sorted(moments))
+        several = self._e.log or (), self._e.into, self._e.out
+        times = [one.time_ns for some in several for one in some]
+        orders = [-1] * len(several[0]) + [one.index for some in several[1:] for one in some]
+        firsts = 0, len(several[0]), len(several[0]) + len(several[1])
+        for place in np.lexsort((orders, times)).tolist():
+            kind = (place >= firsts[1]) + (place >= firsts[2])
+            yield ReplayEvent(times[place], ("app", "in", "out")[kind], place - firsts[kind])
 
     def _end(self) -> None:
         self._close(self._e.end_ns, ended=False)

@@ -130,6 +130,8 @@ class SenderState:
     def _evidence(self, reason: Reason, mss: int) -> str:
         small = f"{self.queued} < MSS {mss}"
         if reason is Reason.WINDOW_LIMITED:
+            if not self.window_end:
+                return "no answer to the SYN has come, which would tell the peer's window"
             if (window := self.window_end - self.una) <= 0:
                 return "the peer's window is closed"
             room = max(self.room, 0)

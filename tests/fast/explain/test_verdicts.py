@@ -160,6 +160,9 @@ def test_the_kernel_knows_when_a_fixed_buffer_was_the_limit(
 def test_sender_waits_for_a_reader_that_leaves_data_unread(unread: int) -> None:
     upload = lossy()
     upload.sockets["server"] = socket((0, "read"), (1300, "read"), (2600, "read"), unread=unread)
+    taken = 0 if unread else 1 << 20
+    reads = [Event(ns(at), "read", taken) for at in (0, 1300, 2600)]
+    upload.logs = {**upload.logs, "server": reads}
     [verdict] = [finding for finding in findings([upload]) if finding.share > 0.5]
     assert verdict.cause == ("receive-window" if unread else "congestion-window")
     assert ("let the server read sooner" in verdict.fix) is bool(unread)
