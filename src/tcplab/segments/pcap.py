@@ -170,20 +170,18 @@ _PCAP_UNITS_NS: Final = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
 
 
 def _pcap_packets(data: bytes, order: str, unit_ns: int) -> Iterator[_Packet]:
-    header = struct.Struct(order + "IIII")
-    at = 24
-    while at < len(data):
-        if at + header.size > len(data):
+    header, at, size = struct.Struct(order + "IIII").unpack_from, 24, len(data)
+    while at < size:
+        if at + 16 > size:
             raise Damage("in the header of a packet", at)
-        seconds, fraction, captured, original = header.unpack_from(data, at)
+        seconds, fraction, captured, original = header(data, at)
         if captured > MAX_PACKET_BYTES:
             why = f"at a packet of {captured} bytes, more than the {MAX_PACKET_BYTES} there can be"
             raise Damage(why, at)
-        start = at + header.size
-        if start + captured > len(data):
-            raise Damage("in the middle of a packet", at)
-        yield start, captured, original, seconds * 10**9 + fraction * unit_ns, 0, -1
-        at = start + captured
+        start, at = at + 16, at + 16 + captured
+        if at > size:
+            raise Damage("in the middle of a packet", start - 16)
+        yield start, captured, original, seconds * 1_000_000_000 + fraction * unit_ns, 0, -1
 
 
 # -- pcapng --

@@ -22,7 +22,7 @@ def analyse(rows: SegmentArray) -> None:
     starts = np.flatnonzero(np.diff(plain["connection"][order])) + 1
     for places in np.split(order, starts):
         if plain["protocol"][places[0]] == TCP:
-            one = plain[places]
+            one = plain.take(places)  # copies whole rows, and an index field by field
             _relative_numbers(one)
             _windows(one)
             _super_segments(one)

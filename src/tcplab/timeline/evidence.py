@@ -204,7 +204,7 @@ def _direction(rows: SegmentArray, options: SocketOptions | None, sender: str | 
 
 def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
     indices = np.flatnonzero(rows["direction"] == direction)
-    chosen_rows = rows[indices]
+    chosen_rows: Any = rows.take(indices)
     # Relative sequence numbers count the SYN as 0, so the first byte of data has number 1.
     start = np.maximum(chosen_rows["seq"] - 1, 0)
     offsets = start, start + chosen_rows["payload_bytes"], chosen_rows["ack"] - 1
@@ -265,7 +265,7 @@ def _smallest_rtt(rows: SegmentArray, direction: int) -> int | None:
     A retransmission clears all that waits, because the next ACK may answer either copy (Karn's
     algorithm).
     """
-    rows = rows[np.argsort(rows["time_ns"], kind="stable")]
+    rows = rows.take(np.argsort(rows["time_ns"], kind="stable"))  # type: ignore[assignment]
     mine, again = rows["direction"] == direction, np.asarray(rows["is_retransmission"])
     sent = np.flatnonzero(mine & ~again & (rows.carries_data | rows.is_syn))
     acks = np.flatnonzero(~mine & rows.has_ack)
