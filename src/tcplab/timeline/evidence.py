@@ -12,6 +12,7 @@ from tcplab.models.buffers import MAX_WINDOW_SCALE
 from tcplab.programs import Event, SocketOptions
 from tcplab.programs.reports import TcpInfo
 from tcplab.segments import FIN, TCP, SegmentArray
+from tcplab.segments.left_out import in_words
 from tcplab.timeline.clocks import on_one_clock, straightened
 from tcplab.timeline.copies import without_copies
 
@@ -164,7 +165,10 @@ def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
 
 def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None) -> int:
     if not len(tcp):
-        raise ValueError("the capture holds no TCP segment: was it taken on the right interface?")
+        unread = f" ({in_words(tcp.left_out)})" if tcp.left_out else ""
+        raise ValueError(
+            f"the capture holds no TCP segment{unread}: was it taken on the right interface?"
+        )
     numbers = np.unique(tcp["connection"]).tolist()
     if wanted is not None:
         if wanted not in numbers:

@@ -156,16 +156,38 @@ def test_the_kernel_knows_when_a_fixed_buffer_was_the_limit(
     assert round(verdict.ms, -2) == limited_ms or not is_fixed
 
 
-@pytest.mark.parametrize("unread", [0, 1000])
-def test_sender_waits_for_a_reader_that_leaves_data_unread(unread: int) -> None:
+@pytest.mark.parametrize(("unread", "taken"), [(0, 1 << 20), (1000, 0), (1000, 1 << 20)])
+def test_sender_waits_for_a_reader_that_leaves_data_unread(unread: int, taken: int) -> None:
     upload = lossy()
     upload.sockets["server"] = socket((0, "read"), (1300, "read"), (2600, "read"), unread=unread)
-    taken = 0 if unread else 1 << 20
     reads = [Event(ns(at), "read", taken) for at in (0, 1300, 2600)]
     upload.logs = {**upload.logs, "server": reads}
     [verdict] = [finding for finding in findings([upload]) if finding.share > 0.5]
-    assert verdict.cause == ("receive-window" if unread else "congestion-window")
-    assert ("let the server read sooner" in verdict.fix) is bool(unread)
+    # A program that polls finds data at each read, although it leaves none.
+    assert verdict.cause == ("congestion-window" if taken else "receive-window")
+    assert ("let the server read sooner" in verdict.fix) is not bool(taken)
+
+
+def test_a_fast_repair_beside_a_tail_loss_is_told_apart_on_a_long_path() -> None:
+    rows = handshake(300) + [data(i, 1448 * i, 1448) for i in range(5)]
+    rows += [ack(300 + i, 1448, sack_blocks=1) for i in range(3)]
+    rows += [data(303, 1448, 1448, is_retransmission=True), ack(603, 5 * 1448)]
+    rows += [data(604, 5 * 1448, 99), data(1150, 5 * 1448, 99, is_retransmission=True)]
+    rows.append(ack(1450, 5 * 1448 + 99))
+    events = [Event(ns(0), "write", 5 * 1448), Event(ns(604), "write", 99)]
+    [found] = [
+        one for one in findings([conversation(capture(rows), events)]) if one.cause == "loss"
+    ]
+    assert "1 retransmission by the timer, after 546 ms" in found.evidence
+    assert "1 retransmission that a duplicate ACK or a probe caused, after 302 ms" in found.evidence
+
+
+def test_the_first_fast_open_without_a_cookie_waits_for_the_handshake() -> None:
+    rows = [*handshake(100), data(-99.9, 0, 100), ack(0.1, 100, payload_bytes=50)]
+    asked = conversation(capture(rows), [Event(ns(-200), "write", 100), Event(ns(0.2), "read", 50)])
+    [first, *_] = findings([asked])
+    assert (first.cause, round(first.ms)) == ("handshake", 100)
+    assert "window is closed" not in " ".join(asked.timelines["client"].sentences())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from bench.explain import KINDS, make_capture
 from tests.support.forge import Frame, Talk
 
 from tcplab.cli import main
-from tcplab.cli.explain import OfCapture, from_capture
+from tcplab.cli.explain import OfCapture, find, from_capture
 from tcplab.explain import Explanation
 
 MS = 1_000_000
@@ -211,6 +212,29 @@ def in_vxlan(talk: Talk) -> None:
     talk.frames = [Frame(bytes(outer) + frame.data, frame.time_ns) for frame in talk.frames]
 
 
+def in_ip_tunnel(port: int, header: str, talk: Talk) -> None:
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Ether
+
+    outer = Ether() / IP(src="10.9.0.1", dst="10.9.0.2") / UDP(sport=9, dport=port)
+    before = bytes(outer / bytes.fromhex(header))
+    talk.frames = [Frame(before + frame.data[14:], frame.time_ns) for frame in talk.frames]
+
+
+in_geneve = functools.partial(in_ip_tunnel, 6081, "01000800 00000700 01020300")
+in_vxlan_gpe = functools.partial(in_ip_tunnel, 4790, "0c000001 00000700")
+
+
+@pytest.mark.parametrize(("port", "header"), [(6081, "00006559 00000700"), (4790, "0c000005 0700")])
+def test_tunnels_that_are_not_read_are_counted(port: int, header: str, tmp_path: Path) -> None:
+    talk = delayed()
+    in_ip_tunnel(port, header, talk)
+    name = "Geneve" if port == 6081 else "VXLAN-GPE"
+    path = talk.save(tmp_path / "x.pcapng")
+    with pytest.raises(ValueError, match=f"{len(talk.frames)} {name}"):
+        find(str(path), OfCapture())
+
+
 def set_back(talk: Talk) -> None:
     talk.frames[9:] = [Frame(one.data, one.time_ns - 2000 * MS) for one in talk.frames[9:]]
 
@@ -220,6 +244,8 @@ def set_back(talk: Talk) -> None:
     [
         (repeated, "are copies of others"),
         (in_vxlan, ""),
+        (in_geneve, ""),
+        (in_vxlan_gpe, ""),
         (set_back, "the clock stepped back by"),
     ],
 )
