@@ -38,7 +38,8 @@ def hand_in(source: Path, name: str) -> HandIn:
     for file, replacements in mutant.files.items():
         for old, new in replacements:
             files[file] = files[file].replace(old, new)
-    points = round(trial.full - sum(mutant.loses.values()), 2)
+    kept = {one: 1 - mutant.loses.get(one, 0) for one in trial.points}
+    points = round(sum(round(kept[one] * most, 2) for one, most in trial.points.items()), 2)
     return HandIn(name, points, cells, files)
 
 
