@@ -9,7 +9,7 @@ from typing import Any
 
 from tcplab.grading import Numbers, Verdict
 from tcplab.grading.checks import numbers_in
-from tcplab.grading.programs import compiled, departures, how_it_ended
+from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import Submission
 
@@ -48,12 +48,13 @@ def check_q2(submission: Submission) -> Verdict:
 
 @compiled("hello.c")
 def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
-    """Run the learner's program against tcpsink, and check the number of bytes and segments."""
-    run = submission.run_in_lab(
+    """Run the learner's program against a server, and check the text and the number of segments."""
+    run, received = run_into_file(
+        submission,
         submission.compile("hello.c"),
         ["10.0.0.2", "{port}"],
-        peer=["tcpsink", "--json", "--port", "0"],
         lab={"rtt_ms": rtt_ms},
+        files={},
         limits=Limits(wall_s=10, cpu_s=5, processes=8),
     )
     if not run.outcome.ok:
@@ -62,6 +63,8 @@ def look_at_hello(submission: Submission, rtt_ms: float) -> Verdict:
     came = sum(segment.size_bytes for segment in sent)
     if came != greeting:
         return Verdict(0, f"{came} bytes arrived, but the greeting has {greeting}.")
+    if received.decode("latin-1") != "hello, world".ljust(greeting):
+        return Verdict(0.5, "All bytes arrived, but they are not the text that hello.c had made.")
     if len(sent) > 1:
         return Verdict(0.5, f"All bytes arrived, but in {len(sent)} segments. One write is enough.")
     return Verdict(1, "The greeting arrived in one segment.")

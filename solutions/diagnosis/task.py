@@ -293,13 +293,15 @@ def _not_the_bytes(run: LabRun, name: str, expected: bytes) -> Verdict | None:
 
 
 @compiled("lookup.c")
-def look_at_lookup(submission: Submission, questions: int) -> Verdict:
+def look_at_lookup(
+    submission: Submission, questions: int, rtt_ms: float = QUESTION_RTT_MS
+) -> Verdict:
     """Check that each question is one segment, sent at once but not before the previous answer."""
     run = submission.run_in_lab(
         submission.compile("lookup.c"),
         [SERVER, "{port}", str(questions)],
         peer=[sys.executable, PEER, "answer"],
-        lab={"rtt_ms": QUESTION_RTT_MS},
+        lab={"rtt_ms": rtt_ms},
         limits=LIMITS,
     )
     wrong = _not_the_bytes(run, "lookup", question_bytes(questions, submission.numbers["version"]))

@@ -192,7 +192,7 @@ def look_at_records(submission: Submission, records: int, rtt_ms: float) -> Verd
     if run.peer is None or run.peer["records"] != records or run.peer["bytes"] != ends[-1]:
         cause = run.peer_error or f"{run.peer and run.peer['records']} of {records} records arrived"
         return Verdict(0, f"The receiver did not get the unchanged records: {cause}.")
-    return combine([(0.5, _look_at_ends(run, ends)), (0.5, _look_at_waiting(run, records))])
+    return combine([(0.5, _look_at_ends(run, ends)), (0.5, _look_at_waiting(run, ends))])
 
 
 def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
@@ -208,11 +208,19 @@ def _look_at_ends(run: LabRun, ends: list[int]) -> Verdict:
     )
 
 
-def _look_at_waiting(run: LabRun, records: int) -> Verdict:
-    """Check that most records leave while earlier records are still unacknowledged."""
-    ahead = sum(departure.is_ahead for departure in departures(run))
-    if 2 * ahead >= records - 1:
+def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
+    """Check that most records leave before earlier ones are acknowledged, and before the next."""
+    sent = departures(run)
+    ahead = sum(departure.is_ahead for departure in sent)
+    last = sum(end in {departure.end_bytes for departure in sent} for end in ends)
+    if 2 * ahead >= len(ends) - 1 and 4 * last > 3 * len(ends):
         return Verdict(1, "No record waited for the ACK of another.")
+    if 2 * ahead >= len(ends) - 1:
+        return Verdict(
+            0,
+            f"Of {len(ends)} records, only {last} are the last one in their segment. The others"
+            " waited for the next record.",
+        )
     return Verdict(
         0,
         f"There is a record every 20 ms, but only {ahead} segments left before the ACK of the"

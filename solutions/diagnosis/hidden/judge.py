@@ -6,6 +6,7 @@ by their traffic.
 
 from __future__ import annotations
 
+import secrets
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -236,8 +237,9 @@ def q6(submission: Submission) -> Verdict:
 
 
 def q7(submission: Submission) -> Verdict:
-    """Run lookup.c with the student's own number of questions."""
-    verdict: Verdict = task.look_at_lookup(submission, submission.numbers["questions"])
+    """Run lookup.c with the student's own number of questions, on a path longer than it says."""
+    rtt_ms = 60 + secrets.randbelow(20)  # a program that sleeps instead of reading asks too early
+    verdict: Verdict = task.look_at_lookup(submission, submission.numbers["questions"], rtt_ms)
     return verdict
 
 

@@ -19,6 +19,15 @@ LAST_OPTION = "    {IPPROTO_TCP, TCP_NODELAY, 1},\n"
 BUFFER = "    {{SOL_SOCKET, SO_RCVBUF, {} * BLOCK_BYTES}},\n"
 
 MUTANTS = {
+    "sleeps-instead-of-reading": Mutant(
+        loses={"q7": 1},
+        files={
+            "lookup.c": [
+                ("        await_answer(fd);\n", "        usleep(45000);\n"),
+                ("    fclose(out);\n", "    await_answer(fd);\n    fclose(out);\n"),
+            ]
+        },
+    ),
     # This costs a part of q1, and nothing in q2, since q2 follows from the answer to q1.
     "forgets-that-linux-doubles": Mutant(
         loses={"q1": 0.25},

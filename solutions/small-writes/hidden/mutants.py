@@ -73,6 +73,18 @@ MUTANTS = {
         files={"records.c": [("int on = 1;", "int on = 0;")]},
         breaks="a small segment waits for the ACK of the previous one",
     ),
+    "two-records-at-a-time": Mutant(
+        loses={"q7": 0.5},
+        files={
+            "records.c": [
+                (
+                    "    send_all(fd, record, length);\n",
+                    "    send(fd, record, length, number % 2 ? MSG_MORE : 0);\n",
+                )
+            ]
+        },
+        breaks="data sent with MSG_MORE waits for more data",
+    ),
     "nagle-behind-decoys": Mutant(
         loses={"q7": 0.5},
         files={

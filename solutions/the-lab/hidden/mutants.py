@@ -12,6 +12,7 @@ MUTANTS = {
     "half-a-greeting": Mutant(
         loses={"q2": 1}, files={"hello.c": [("strlen(text)", "strlen(text) / 2")]}
     ),
+    "another-text": Mutant(loses={"q2": 0.5}, files={"hello.c": [("hello, world", "hallo, welt")]}),
     "does-not-compile": Mutant(loses={"q2": 1}, files={"hello.c": [("close(fd);", "close(fd)")]}),
     "never-ends": Mutant(
         loses={"q2": 1},

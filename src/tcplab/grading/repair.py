@@ -33,8 +33,7 @@ _ASSIGNED: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 _BETWEEN_CELLS: Final = re.compile(r"[\s,]*")
 #: The beginning of a cell, after one that cannot be read.
 _CELL: Final = re.compile(r'\{\s*"(?:attachments|cell_type|execution_count|id|metadata)"\s*:')
-#: Accepts numbers of more than 4,300 digits, which Python does not convert to an int, and line ends
-#: and tabs within a text, which JSON forbids.
+#: Accepts numbers of any length, and line ends and tabs within a text, unlike Python's own.
 _DECODER: Final = json.JSONDecoder(
     parse_int=lambda digits: int(digits) if len(digits) < 20 else float(digits), strict=False
 )
@@ -110,8 +109,7 @@ def _read(data: bytes, into: Repaired) -> list[_Cell]:
 
 
 def _decode(data: bytes, into: Repaired) -> str:
-    # json detects the encoding as RFC 4627 does, by a byte order mark or NUL bytes among the first
-    # four.
+    # It looks for a byte order mark, and for NUL bytes among the first four, as in RFC 4627.
     encoding = json.detect_encoding(data)
     if not encoding.startswith("utf-8"):
         into.note("not-utf8", encoding.upper())

@@ -19,9 +19,11 @@ import stat
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -34,6 +36,7 @@ MAX_FILE_BYTES: Final = 1 << 20
 #: The exit status if a cell could not be interrupted.
 STUCK: Final = 97
 
+_LISTS: Final[tuple[type, ...]] = (list, tuple, set, frozenset, deque, range)
 KEPT_TYPES: Final = ("text/plain", "image/png", "image/jpeg")
 
 
@@ -72,10 +75,10 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
     text = value.hex() if kind is bytes else value
     if type(text) is str:
         return text if len(text) <= MAX_TEXT else {"unsupported": "huge str"}
-    if kind in (list, tuple, set, frozenset, dict) and depth <= 0:
+    if kind in (*_LISTS, dict) and depth <= 0:
         return {"unsupported": f"deep {kind.__name__}"}
-    if kind in (list, tuple, set, frozenset):
-        return [_plain(item, depth - 1, left) for item in list(value)[: left[0] + 1]]
+    if kind in _LISTS:
+        return [_plain(item, depth - 1, left) for item in islice(value, left[0] + 1)]
     if kind is dict:
         few = list(value.items())[: left[0] + 1]
         return {str(key)[:200]: _plain(item, depth - 1, left) for key, item in few}

@@ -297,10 +297,11 @@ def _name_file(folder: Path, wanted: str, released: Path | None, staged: Staged)
         return
     takes_any = _is_notebook(path) and not path.is_file()
 
-    def rank(other: Path) -> tuple[bool, float, float, str]:
+    def rank(other: Path) -> tuple[bool, bool, float, float, str]:
         about = other.stat()
         place = -about.st_size if takes_any else len(other.parts)
-        return not _is_named(other.name, wanted), place, -about.st_mtime_ns, str(other)
+        is_backup = other.name.endswith("~")  # an editor's, of an earlier text
+        return is_backup, not _is_named(other.name, wanted), place, -about.st_mtime_ns, str(other)
 
     variants = [
         other

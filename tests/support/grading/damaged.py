@@ -258,6 +258,11 @@ def second_download(folder: Path) -> None:
     (folder / "total.c").write_text(strip_solution(text, "total.c"))
 
 
+def backed_up(folder: Path) -> None:
+    (folder / "total.c").rename(folder / "Kopie von total.c")
+    (folder / "total.c~").write_text("int main(void) {}")
+
+
 def folder_named(name: str, *inside: str) -> Callable[[Path], None]:
     """Return a function that replaces a file by a folder of that name with these files inside."""
 
@@ -426,6 +431,13 @@ DAMAGES: Final[dict[str, Damage]] = {
     "c-file-missing": Damage(lambda folder: (folder / "total.c").unlink(), score=3.0),
     "c-file-of-a-second-download": Damage(
         second_download, repairs=("wrong-file-name: 'total (1).c'",)
+    ),
+    "c-file-beside-an-editors-backup": Damage(
+        backed_up,
+        repairs=("wrong-file-name: 'Kopie von total.c'",),
+    ),
+    "c-file-in-utf-16": Damage(
+        lambda folder: (folder / "total.c").write_text((folder / "total.c").read_text(), "utf-16")
     ),
     "c-file-in-capitals": Damage(
         lambda folder: (folder / "total.c").rename(folder / "TOTAL.C"),
