@@ -1,8 +1,6 @@
 // Parse a capture file (pcapng) into rows like those of tcplab.segments, one per TCP or UDP segment.
 
-const PCAPNG_PACKET = 6;
-const ETHERNET = 14;
-const UDP = 17;
+const [PCAPNG_PACKET, ETHERNET, UDP] = [6, 14, 17]; // a type of block, the length of a header, a protocol
 const SERVER = 2; // the last byte of 10.0.0.2
 const FLAGS = [[2, "SYN"], [1, "FIN"], [4, "RST"], [8, "PSH"], [16, "ACK"]];
 

@@ -80,7 +80,7 @@ const moving = /^(read|write|send|recv|splice)/;
 const moved = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && moving.test(name)).length;
 const sending = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && /^(write|send|splice)/.test(name));
 const pauses = (run, least_ms) => sending(run).filter((call, index, all) => index && call.ms - all[index - 1].ms >= least_ms).length;
-const copied = ({ io }) => Number(/rchar: (\d+)/.exec(io ?? "")?.[1] ?? 0);
+const copied = ({ io }) => io && sum([...io.matchAll(/rchar: (\d+)/g)].map(([, bytes]) => Number(bytes)));
 
 const BYTES = ["Bytes sent", ({ sent }) => sent.length];
 const SIZES = ["Segments", ({ fresh }) => fresh.map(({ bytes }) => bytes)];

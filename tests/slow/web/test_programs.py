@@ -146,9 +146,10 @@ def test_the_facts_of_wrong_programs_equal_those_that_python_finds(
         programs[str(number)] = write(change, folder).read_text()
     (tmp_path / "programs.json").write_text(json.dumps({slug: programs}))
     done = completed(
-        ["node", BUILT / "record.mjs", BUILT, tmp_path / "programs.json", tmp_path], timeout=1700
+        ["node", BUILT / "record.mjs", BUILT, tmp_path / "programs.json", tmp_path], timeout=800
     )
     assert done.returncode == 0, done.stderr
+    assert "no answer" not in done.stdout, done.stdout
     recorded = json.loads((tmp_path / "facts.json").read_text())[slug]
     # A program that does not compile, or sends nothing, has no facts.
     silent = {change.name for number, change in enumerate(wrong) if str(number) not in recorded}
@@ -201,6 +202,30 @@ def test_a_changed_program_stays_in_the_link_and_its_errors_have_lines(
         assert page.inner_text("pre.problem").startswith("line 2: error: 'missing' undeclared")
         page.reload()
         assert page.locator(".run-it-here textarea").input_value().startswith("int main(void)")
+
+
+def test_a_program_that_never_ends_is_stopped_and_the_page_says_so(browser: Any, site: str) -> None:
+    original = exported()["the-lab"]["source"]
+    endless = "fork();\nsignal(SIGTERM, SIG_IGN);\nfor (;;) pause();"
+    source = "#include <signal.h>\n" + original.replace("close(", f"{endless}\nclose(")
+    assert source.count(endless) == 1
+    with opened(browser, site) as page:
+        page.goto(f"{site}/c-the-lab.html")
+        runs = page.evaluate(
+            """async (sources) => {
+                const { computer } = await import("./running.mjs");
+                const { run_program } = await import("./programs.mjs");
+                const { "the-lab": lesson } = await (await fetch("lessons.json")).json();
+                const runs = [];
+                for (const source of sources)
+                    runs.push(await run_program(await computer(), "the-lab", lesson, source));
+                return runs.map(({ problem, facts }) => [problem, facts]);
+            }""",
+            [source, original],
+        )
+    assert "did not end" in runs[0][0]
+    assert runs[0][1][0] == runs[1][1][0]  # the bytes that were sent before
+    assert runs[1][0] == ""
 
 
 def test_the_first_page_shows_the_answer_beside_the_guess(browser: Any, site: str) -> None:
