@@ -1,9 +1,11 @@
-"""Measure the time from the click to the first result of the box "Run it here".
+"""Measure the time from the click to the first result of the box "Run it here", and the memory.
 
     python -m bench.web [RUNS]
 
 `make web` builds the box. A headless Chromium with an empty cache loads it from loopback and can
-reach nothing else. The browser's own clock gives the time.
+reach nothing else. The browser's own clock gives the time. The memory is the largest that any
+process with a page has to itself (RssAnon of proc(5)), which Chromium's task manager calls its
+memory footprint.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import shutil
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -88,8 +91,34 @@ def first_result_s(page: Page) -> float:
     return float(page.evaluate(FIRST_RESULT))
 
 
+class Memory:
+    """The largest memory that any of the browser's processes with a page had to itself, in MB."""
+
+    def __init__(self, browser: Browser) -> None:
+        """Look at the processes that exist now until `mb` is read."""
+        processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")
+        pages = [each["id"] for each in processes["processInfo"] if each["type"] == "renderer"]
+        self._files = [Path(f"/proc/{pid}/status") for pid in pages]
+        self._largest, self._ended = 0.0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def mb(self) -> float:
+        """Stop looking, and return the largest value."""
+        self._ended.set()
+        self._thread.join()
+        return self._largest
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.1):
+            for file in self._files:
+                with suppress(OSError):
+                    for kib in re.findall(r"RssAnon:\s+(\d+)", file.read_text()):
+                        self._largest = max(self._largest, int(kib) * 1024 / 1e6)
+
+
 def main() -> None:
-    """Print the files' sizes and the time of each run."""
+    """Print the files' sizes, and the time and memory of each run."""
     from playwright.sync_api import sync_playwright
 
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3
@@ -102,9 +131,11 @@ def main() -> None:
         for lesson in LESSONS * runs:
             with opened(browser, site) as page:
                 page.goto(f"{site}/{lesson}.html")
+                memory = Memory(browser)
                 took = first_result_s(page)
                 print(
-                    f"{took:4.1f} s to the first result of {lesson}, load {os.getloadavg()[0]:.1f}"
+                    f"{took:4.1f} s to the first result of {lesson}, {memory.mb():.0f} MB,"
+                    f" load {os.getloadavg()[0]:.1f}"
                 )
 
 

@@ -6,9 +6,7 @@ export function read(slug) {
   return name === slug && query ? Object.fromEntries(new URLSearchParams(query)) : {};
 }
 
-export function write(slug, values) {
-  history.replaceState(null, "", `#${slug}?${new URLSearchParams(values)}`);
-}
+export const write = (slug, values) => history.replaceState(null, "", `#${slug}?${new URLSearchParams(values)}`);
 
 // Return a text compressed for an address, and the text of such a word, or null if it is damaged.
 export async function packed(text) {

@@ -72,14 +72,12 @@ async function import_v86(base, clock) {
 // The serial port's buffer is small, so the guest answers each line of a request with "+" before the next is sent.
 const lines_of = (script) => [...to_base64(encoded(script)).match(/.{1,1000}/g), ""];
 
-
 export async function start(base, progress, fetched = load) {
   const clock = guest_clock();
   const [V86, files] = await Promise.all([import_v86(base, clock), fetched(base, progress)]);
   const wasm = await WebAssembly.compile(files.wasm);
   const emulator = new V86({
     wasm_fn: async (imports) => (await WebAssembly.instantiate(wasm, clock.imports(imports))).exports,
-    initial_state: { buffer: files.state },
     ...hardware,
     autostart: false,
   });
@@ -90,6 +88,12 @@ export async function start(base, progress, fetched = load) {
     if (byte === 10) heard();
   });
   await new Promise((resolve) => emulator.add_listener("emulator-loaded", resolve));
+  // Both copies of the state are freed at once, since a browser would keep them for a while.
+  const { cpu } = emulator.v86;
+  const unpack_memory = cpu.unpack_memory.bind(cpu);
+  cpu.unpack_memory = (pages, packed) => [unpack_memory(pages, packed), packed.buffer.transfer?.(0)];
+  await emulator.restore_state(files.state);
+  files.state.transfer?.(0);
   clock.begin(emulator);
   return {
     // Let the guest run a script, and return what the script prints. After an error the machine cannot be used any more.

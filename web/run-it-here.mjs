@@ -28,10 +28,7 @@ const PAGES = {
   segments: { modes: ["default", "no_delay"], writes: 1, bytes: 4000, mtu: [1500, 1400, 576] },
 };
 
-function select(name, choices) {
-  const options = choices.map(([value, label]) => element("option", { value }, label));
-  return element("select", { name }, ...options);
-}
+const select = (name, choices) => element("select", { name }, ...choices.map(([value, label]) => element("option", { value }, label)));
 
 const number = (name, value, max) => element("input", { name, type: "number", value, min: 1, max, required: "" });
 
@@ -50,12 +47,11 @@ function form(page) {
 
 function summary(run) {
   const held = run.held_ms[run.shown];
-  const again = run.again ? [["Sent again", run.again]] : [];
   return [
     ["Segments per message", share(run.sizes.length, run.lists.map((list) => list.length))],
     ["Bytes in each segment", share(run.sizes, run.lists, sizes)],
     ["Longest wait for an ACK", held ? time(held) : "none, because no segment waited for an ACK"],
-    ...again,
+    ...(run.again ? [["Sent again", run.again]] : []),
   ];
 }
 

@@ -57,7 +57,7 @@ const link = (file, text) => element("a", { href: new URL(file, BASE) }, text);
 // Say what will be loaded, before the reader decides to.
 export function notice() {
   const more = [link("SOURCES.txt", "sources"), ", ", link("LICENSE-v86.txt", "licence of v86")];
-  const costs = "The first run loads 16 MB and takes up to 520 MB of memory";
+  const costs = "The first run loads 16 MB and takes up to 350 MB of memory";
   return element("p", { class: "note" }, `A real Linux, kernel 6.1 of Debian 12, runs in this page. ${costs} (`, ...more, ").");
 }
 

@@ -10,6 +10,7 @@ const directory = resolve(process.argv[2]);
 const { V86 } = await import(pathToFileURL(`${directory}/libv86.mjs`));
 const file = (name) => ({ url: `${directory}/${name}` });
 const LIMIT_S = 600;
+const BOOT_MB = 112; // v86 puts the initrd at 64 MB, and the BIOS keeps the last 16 MB
 
 const emulator = new V86({
   wasm_path: `${directory}/v86.wasm`,
@@ -17,14 +18,17 @@ const emulator = new V86({
   vga_bios: file("vgabios.bin"),
   bzimage: file("vmlinuz"),
   initrd: file("initrd.gz"),
-  cmdline: "console=ttyS0 quiet loglevel=3 tsc=reliable mitigations=off ipv6.disable=1 random.trust_cpu=on rootfstype=ramfs",
+  cmdline: `mem=${hardware.memory_size} console=ttyS0 quiet loglevel=3 tsc=reliable mitigations=off ipv6.disable=1 random.trust_cpu=on rootfstype=ramfs`,
   ...hardware,
+  memory_size: BOOT_MB << 20,
   autostart: true,
 });
 let text = "";
 emulator.add_listener("serial0-output-byte", async (byte) => {
   text += String.fromCharCode(byte);
   if (!/\bREADY\r?\n$/.test(text)) return;
+  const { cpu } = emulator.v86; // the kernel uses no more memory than the page has
+  cpu.mem8 = cpu.mem8.subarray(0, (cpu.memory_size[0] = hardware.memory_size));
   writeFileSync(`${directory}/state.bin`, new Uint8Array(await emulator.save_state()));
   process.exit(0);
 });
