@@ -10,8 +10,7 @@ import { strips } from "./strips.mjs";
 import { PROCESSOR_MS, timeline } from "./timeline.mjs";
 
 const MESSAGES = 8;
-// The guest must answer within a minute, even on a phone.
-const MAX_BYTES = 100_000;
+const MAX_BYTES = 100_000; // so that the guest answers within a minute, even on a phone
 const RTTS_MS = [0.2, 50, 100];
 const ACKS = [["on", "delayed, as usual"], ["always", "at once"]];
 const MODES = {

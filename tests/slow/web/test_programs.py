@@ -146,7 +146,7 @@ def test_the_facts_of_wrong_programs_equal_those_that_python_finds(
         programs[str(number)] = write(change, folder).read_text()
     (tmp_path / "programs.json").write_text(json.dumps({slug: programs}))
     done = completed(
-        ["node", BUILT / "record.mjs", BUILT, tmp_path / "programs.json", tmp_path], timeout=800
+        ["node", BUILT / "record.mjs", BUILT, tmp_path / "programs.json", tmp_path], timeout=900
     )
     assert done.returncode == 0, done.stderr
     assert "no answer" not in done.stdout, done.stdout
