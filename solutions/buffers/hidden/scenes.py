@@ -30,26 +30,25 @@ class Scene:
     sndbuf_bytes: int  #: SO_SNDBUF of the client
     reader_naps_s: float  #: pause before the server's first read
     writer_naps_s: float  #: pause in the middle of the file
-    messages: int = 0  #: more messages of the server, so that packets do not reveal the cause
+    quick: bool = False  #: whether the server acknowledges its first segments one by one
     pauses: int = 0  #: more pauses of the server, so that pauses do not reveal the cause
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
-    size = rng.randrange(40_000, 66_000)
+    # A whole number of segments, so that the last one is full, whatever limits the sender.
+    size = rng.randrange(28, 46) * MSS_BYTES
+    quick = rng.random() < 0.5
     roomy, short_s = rng.randrange(100_000, 280_000), rng.randrange(3, 9) / 1000
-    more = rng.randrange(6, 16)
     if cause == "receive-window":
         naps_s = rng.choice([0.0, rng.randrange(100, 200) / 1000])
-        return Scene(size, rng.randrange(6000, 13_000), roomy, naps_s, short_s, more)
+        return Scene(size, rng.randrange(6000, 13_000), roomy, naps_s, short_s, quick)
     if cause == "send-buffer":
-        # The size is a whole number of segments, so that the last segment is full.
-        size = rng.randrange(28, 46) * MSS_BYTES
         return Scene(size, roomy, rng.randrange(4608, 7400), 0.0, short_s)
     if cause == "congestion-window":
-        return Scene(size, roomy, roomy, 0.0, short_s, pauses=rng.randrange(2, 7))
+        return Scene(size, roomy, roomy, 0.0, short_s, quick, pauses=rng.randrange(2, 7))
     small = rng.choice([rng.randrange(6000, 13_000), roomy])
-    return Scene(size, small, roomy, 0.0, rng.randrange(80, 190) / 1000, more)
+    return Scene(size, small, roomy, 0.0, rng.randrange(80, 190) / 1000, quick)
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
@@ -64,7 +63,10 @@ def send(connection: socket.socket, scene: Scene) -> None:
 
 
 def serve(connection: socket.socket, scene: Scene) -> None:
-    """Pause, then read to the end."""
+    """Pause, then read to the end. Acknowledge every other segment, like a small window."""
+    if scene.quick:
+        connection.recv(1, socket.MSG_PEEK)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     time.sleep(scene.reader_naps_s)
     while connection.recv(65536):
         pass
@@ -80,7 +82,6 @@ def record(path: Path, scene: Scene) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, scene.sndbuf_bytes)
 
     talk = small_talk(last_s=[0.02] * scene.pauses)
-    talk[:0] = [(0.0, random.randrange(2, 100)) for _ in range(scene.messages)]
     with Lab(rtt_ms=20) as lab:
         client, server = partial(send, scene=scene), partial(serve, scene=scene)
         record_connection(lab, path, client, server, prepare=prepare, talk=talk)

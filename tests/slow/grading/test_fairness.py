@@ -274,7 +274,6 @@ REVEALED = {
         "tiny segments are many, and a request under a cork is one segment",
     ),
     "real-programs": (0.80, "each cause cuts the client's data into segments in a way of its own"),
-    "buffers": (0.75, "a small send buffer sends smaller segments, a small window gets more ACKs"),
     "segments": (0.77, "a black hole ends when the segments become smaller, so it has more sizes"),
     "sendfile": (0.72, "a window that closes cuts a segment, so there is one size more"),
     "queues": (0.55, "each drop is a segment more of the client, and a mark is none"),
