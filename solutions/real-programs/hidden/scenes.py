@@ -33,31 +33,37 @@ class Scene:
     pause_s: float  #: pause of the client before its last request
     serve: Callable[..., None]  #: function that the server calls with socket, requests and answers
     rtt_ms: float  #: round-trip time of the link
+    early: tuple[tuple[float, int], ...]  #: messages of the greeting, as many as small writes
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
-    requests = tuple(rng.randrange(60, 400) for _ in range(rng.randrange(4, 8)))
+    requests = tuple(rng.randrange(60, 400) for _ in range(rng.randrange(4, 7)))
+    # The last request is the largest one in every scene, and no request takes two segments.
+    unread = rng.randrange(500, 1000)
+    requests = (*requests[:-1], requests[-1] + unread)
     answers = tuple(rng.randrange(300, 900) for _ in requests)
     header = rng.randrange(90, 200)
     rtt_ms = rng.randrange(12, 60)
-    think_s, unread, piece = 0.0, 0, 0
+    think_s, piece = 0.0, rng.randrange(35, 48)
+    # Eight fit into a congestion window. More at a time would leave in longer segments.
+    early = tuple(
+        (0.0 if at % 8 else rtt_ms / 1000, piece)
+        for at in range(sum(size // piece for size in answers))
+    )
     if cause == "program-thinks":
         think_s = rtt_ms * rng.uniform(1.3, 2) / 1000
-    elif cause == "closed-with-bytes-unread":
-        unread = rng.randrange(2000, 9000)
-        requests = (*requests[:-1], requests[-1] + unread)
     elif cause == "many-small-writes":
-        piece = rng.randrange(30, 45)
-        requests, answers = requests[:4], answers[:4]
+        early = early[::8]  # as long, without the segments
     serve = partial(
         answer,
         header_bytes=header if cause == "body-waits-for-ack" else 0,
         think_s=think_s,
-        unread_bytes=unread,
-        piece_bytes=piece,
+        unread_bytes=unread if cause == "closed-with-bytes-unread" else 0,
+        piece_bytes=piece if cause == "many-small-writes" else 0,
+        acks_at_once=rng.choice([len(requests), rng.randrange(len(requests) + 1)]),
     )
-    return Scene(requests, answers, rng.randrange(20, 50) / 1000, serve, rtt_ms)
+    return Scene(requests, answers, rng.randrange(20, 50) / 1000, serve, rtt_ms, early)
 
 
 def answer(
@@ -68,12 +74,19 @@ def answer(
     think_s: float,
     unread_bytes: int,
     piece_bytes: int,
+    acks_at_once: int,
 ) -> None:
-    """Read each request, except `unread_bytes` of the last one, and answer it in the given way."""
+    """Read each request, except `unread_bytes` of the last one, and answer it in the given way.
+
+    The first `acks_at_once` requests are acknowledged before the answer, as if the server had
+    thought for longer than a delayed ACK takes.
+    """
     for number, (asked, size) in enumerate(zip(requests, answers, strict=True)):
         if number == len(requests) - 1:
             asked -= unread_bytes
         read(connection, asked)
+        if number < acks_at_once:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         time.sleep(think_s)
         if piece_bytes:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -108,7 +121,7 @@ def record(path: Path, scene: Scene) -> None:
             finish(connection)
 
     with Lab(rtt_ms=scene.rtt_ms) as lab:
-        talk = small_talk(messages=130, bulk_bytes=120_000)
+        talk = [*scene.early, *small_talk(messages=130, bulk_bytes=120_000)]
         server = partial(_serve, scene)
         record_connection(lab, path, client, server, port=PORT, snaplen=66, talk=talk)
 

@@ -21,6 +21,7 @@ from tcplab.grading.captures import REPLY, CaptureLog, record_connection
 
 ANSWER = "q6_reason"
 CAUSES = ("corked", "held-by-nagle", "window-closed")
+MSS_BYTES = 1448
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,13 @@ def draw(rng: random.Random, cause: str) -> Scene:
     first, last = (long, "") if cause != "corked" else (nap, long)
     header = rng.choice(["{} cork=1 header cork=0", "{} header"])
     full = cause == "window-closed"
+    # Header and file fit into the first congestion window, which must not end the pause.
+    segments = rng.randrange(4, 9)
     return Scene(
         rng.randrange(40, 240),
-        rng.randrange(18_000, 34_000) if full else rng.randrange(4_000, 30_000),
+        segments * MSS_BYTES + rng.randrange(50, MSS_BYTES),
         f"{header.format(first)} cork=1 sendfile {last} cork=0",
-        rng.randrange(9_000, 11_000) if full else 200_000,
+        rng.randrange(3_200, 4_400) if full else 200_000,
         (2 * rtt_ms + rng.uniform(70, 120)) / 1000 if full else rng.randrange(1, 12) / 1000,
         rtt_ms,
     )
