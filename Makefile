@@ -31,7 +31,7 @@ C_FILES := $(shell find src bench lessons/c -name '*.[ch]' 2>/dev/null)
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/* tests/fuzz/run) $(wildcard web/init)
 
 .PHONY: help setup setup-dev lab demo test lint lint-style lint-types lint-c lint-shell lint-analysis lint-repository format lock clean \
-	address bench exercises test-all fuzz recordings claims book web pictures print reference release test-class test-course test-hub test-verdicts
+	address bench exercises test-all fuzz recordings your-turn claims book web pictures print reference release test-class test-course test-hub test-verdicts
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -108,6 +108,9 @@ fuzz: setup-dev ## fuzz the parsers and the readers of submissions; SECONDS_EACH
 
 recordings: setup-dev ## renew the recordings for machines that cannot run live; ARGS=small-writes for one lesson, ARGS=demos for the demos, ARGS=defaults for calls without arguments
 	tools/record-lessons $(ARGS)
+
+your-turn: setup-dev ## record the three changes that each lesson offers where there is no lab; ARGS=small-writes for one lesson
+	tools/record-your-turn $(ARGS)
 	tools/make-claims
 
 claims: setup-dev ## write the recordings' numbers into docs/claims.md, and check that they support the verdicts

@@ -145,7 +145,7 @@ def experiment(
                 return cast(R, recorded(name, arguments, why))
             try:
                 with exclusive(
-                    lambda: announce("Waiting for another measurement on this machine.")
+                    lambda: announce("**Waiting for another measurement on this machine.**")
                 ):
                     result = _run(name, function, None, args, kwargs)
             except MissingError as error:

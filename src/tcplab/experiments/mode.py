@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from html import escape
 from typing import Any, Final, Literal, cast, get_args
 
 from tcplab.checks import choice
@@ -90,7 +89,7 @@ def recorded(name: str, arguments: Mapping[str, Any], why: str) -> Any:
     origin = result.provenance
     mark = {"measured_at": origin["measured_at"], "kernel": origin["kernel"], "why": why}
     result = replace(result, provenance={**origin, "recorded": mark})
-    announce(f"● {recorded_note(result.provenance)}")
+    announce(f"**● {recorded_note(result.provenance)}**")
     return result
 
 
@@ -105,13 +104,12 @@ def recorded_note(provenance: Mapping[str, Any]) -> str:
     )
 
 
-def announce(sentence: str) -> None:
-    """Show a sentence in a notebook. Outside a notebook, do nothing."""
+def announce(markdown: str) -> None:
+    """Show a text in a notebook. Outside a notebook, do nothing."""
     if "IPython" not in sys.modules:
         return
     from IPython.core.getipython import get_ipython
-    from IPython.display import HTML, display
+    from IPython.display import Markdown, display
 
     if get_ipython() is not None:
-        html = HTML(f"<p><b>{escape(sentence)}</b></p>")  # type: ignore[no-untyped-call]
-        display(html)  # type: ignore[no-untyped-call]
+        display(Markdown(markdown))  # type: ignore[no-untyped-call]

@@ -50,7 +50,7 @@ def on_lab(lines: Callable[[Any], T], **parameters: Any) -> T:
         return _as_recorded(lines, arguments, why)
     try:
         with (
-            exclusive(lambda: announce("Waiting for another measurement on this machine.")),
+            exclusive(lambda: announce("**Waiting for another measurement on this machine.**")),
             Lab(**parameters) as lab,
         ):
             value = lines(lab)

@@ -142,9 +142,23 @@ def test_segments_asks_for_the_mss_that_it_sends(mtu: int) -> None:
     assert ran.output == expected
 
 
-def test_nothing_is_judged_without_a_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_laboratory_three_recorded_changes_are_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
-    assert short_c.check("small-writes").passed is None
+    pages: list[str] = []
+    monkeypatch.setattr(short_c, "announce", pages.append)
+    for slug in each(list(short_c.CASES)):
+        assert short_c.check(slug).passed is None
+        answers = re.findall(r"\*\*(That is it|Not quite)\.\*\* (.+)", pages[-1])
+        assert sorted(title for title, _ in answers) == ["Not quite", "Not quite", "That is it"]
+        assert len({reason for _, reason in answers}) == 3
+        # The recorded changes are changes to the program of today.
+        lines = {"…", *(ROOT / f"lessons/c/{slug}.c").read_text().splitlines()}
+        changes = re.findall(r"```diff\n(.*?)\n```", pages[-1], re.DOTALL)
+        kept = [[line[1:] for line in text.splitlines() if line[0] != "+"] for text in changes]
+        assert len(kept) == 3
+        assert all(line in lines for text in kept for line in text), slug
 
 
 @pytest.mark.needs_lab

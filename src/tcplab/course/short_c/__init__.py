@@ -1,8 +1,7 @@
 """Show, run and check the short C program of a lesson, which the learner changes.
 
-A lesson's program is `lessons/c/SLUG.c`, a client or a server with plain sockets. `copy` puts a
-copy next to the notebook, where the learner changes it. Unless they are given another file, the
-functions use this copy if there is one.
+A lesson's program is `lessons/c/SLUG.c`, a client or a server with plain sockets. The functions
+use the learner's copy next to the notebook, if `copy` made one and no other file is given.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from tcplab.course.short_c.running import run, run_together
 from tcplab.course.short_c.sources import copy, original, path_of, show
 from tcplab.errors import LabError, ParameterError
 from tcplab.experiments.diagnosis.run import CodeVerdict
-from tcplab.experiments.mode import mode
-from tcplab.lab import Lab, why_no_lab
+from tcplab.experiments.mode import announce, why_not_live
+from tcplab.lab import Lab
 from tcplab.tables import grouped
 
 __all__ = [
@@ -54,15 +53,17 @@ _TRIES: Final = 3
 def check(slug: str, source: str | os.PathLike[str] | None = None) -> CodeVerdict:
     """Check in a laboratory that a program shows the facts that its exercise demands.
 
-    The verdict is None without a laboratory, and if the machine was too busy each time. The counts
-    of the verdict include the ids of the facts that hold, and the id of the first that does not.
+    Without a laboratory the verdict is None, and a notebook shows recorded changes to choose from.
+    It is also None if the machine was too busy each time. The counts of the verdict include the ids
+    of the facts that hold, and the id of the first that does not.
     """
     path = path_of(slug) if source is None else Path(source)
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; short_c.copy({slug!r}) makes one")
-    if (now := mode()) != "live":
-        why = why_no_lab() or f"TCPLAB_MODE={now}"
-        return CodeVerdict(slug, None, f"The check needs a lab, to count segments in: {why}.", {})
+    if why := why_not_live():
+        announce((Path(__file__).parents[1] / f"your_turn/{slug}.md").read_text())
+        message = f"The check needs a lab ({why}). Choose one of three recorded changes instead."
+        return CodeVerdict(slug, None, message, {})
     for _ in range(_TRIES):
         with _stalls_ms() as stalls:
             verdict, timed, late = _judged(slug, path)
@@ -99,10 +100,9 @@ def _judged(slug: str, path: Path) -> tuple[CodeVerdict, bool, bool]:
     Also return whether that fact depends on time, and whether the link was late.
     """
     case = CASES[slug]
-    counts: dict[str, object] = {}
-    late = False
+    late, counts = False, dict[str, object]()
     try:
-        for ran, late in _runs(slug, case, path):
+        for ran, late in runs_of_check(slug, case, path):
             counts = {"segments": len(ran.sizes), "bytes": sum(ran.sizes), "calls": ran.calls}
             for number, fact in enumerate(case.facts):
                 if complaint := fact.rule(ran):
@@ -116,7 +116,7 @@ def _judged(slug: str, path: Path) -> tuple[CodeVerdict, bool, bool]:
     return CodeVerdict(slug, True, message, counts), False, late
 
 
-def _runs(slug: str, case: Case, source: Path) -> Iterator[tuple[Ran, bool]]:
+def runs_of_check(slug: str, case: Case, source: Path) -> Iterator[tuple[Ran, bool]]:
     """Run a program once per run of its case, each time in a new lab."""
     random = Random()
     peer = random.choice(case.peer.split("|")).split()
