@@ -17,7 +17,7 @@ from tcplab.errors import ParameterError
 if TYPE_CHECKING:
     from tcplab.tables import Table
 
-#: A guess of a quantity is right up to this factor from the answer.
+#: A guess of a quantity is right up to this factor from the answer, unless its question says less.
 CLOSE_FACTOR: Final = 1.25
 
 Store = Callable[[str, float | str], object]
@@ -42,6 +42,7 @@ class Question:
     wrong: Sequence[tuple[float, str]]  #: a reply to each wrong guess up to a limit
     choices: int = 0  #: number of the choices, or 0 if the answer is a quantity
     answer: float | None = None  #: the answer, unless it is measured
+    close: float = CLOSE_FACTOR  #: factor from the answer within which a quantity is right
 
     def reply(self, guess: float | None, measured: float) -> str:
         """Return a sentence about a guess, or an empty text if it was skipped."""
@@ -52,8 +53,8 @@ class Question:
         return next((text for limit, text in self.wrong if guess <= limit), "")
 
     def close_range(self, measured: float) -> tuple[float, float]:
-        """Return the range of right guesses: the choice, or all within CLOSE_FACTOR."""
-        factor = 1 if self.choices else CLOSE_FACTOR
+        """Return the range of right guesses: the choice, or all within the factor."""
+        factor = 1 if self.choices else self.close
         return measured / factor, factor * measured
 
     def is_close(self, guess: float | None, measured: float) -> bool:

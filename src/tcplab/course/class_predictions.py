@@ -56,9 +56,9 @@ class Guesses:
 
     @property
     def right(self) -> int:
-        """The number of guesses that are close to the measurement, or the right choice."""
-        counts = self.counts or {}
-        return counts.get("close", counts.get(f"{self.measured:g}", 0))
+        """The number of guesses that are right."""
+        question, measured = questions()[self.lesson][self.name], self.measured
+        return sum(measured is not None and question.is_close(v, measured) for v in self.values)
 
 
 @dataclass(frozen=True, slots=True)

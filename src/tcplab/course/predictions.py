@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tcplab.checks import choice
 from tcplab.checks.guesses import SKIP, frontend_is_interactive
-from tcplab.course.asking import Question, show_fields, shows_widgets, typed
+from tcplab.course.asking import CLOSE_FACTOR, Question, show_fields, shows_widgets, typed
 from tcplab.errors import TcplabError
 from tcplab.tables import Column, Table
 
@@ -234,7 +234,7 @@ def _shown(value: float | None) -> float | str:
 
 
 def _verdict(question: Question, predicted: float | None, measured: float) -> str:
-    """Return a verdict such as "skipped", "close" (within a factor of 1.25) or "3 × too low"."""
+    """Return a verdict such as "skipped", "close" (see Question.close) or "3 × too low"."""
     if predicted is None:
         return "skipped"
     if predicted == measured:
@@ -247,4 +247,5 @@ def _verdict(question: Question, predicted: float | None, measured: float) -> st
         return "close"
     factor = max(predicted, measured) / min(predicted, measured)
     side = "too low" if predicted < measured else "too high"
-    return f"{factor:.2g} × {side}" if factor < 100 else f"{factor:.0f} × {side}"
+    times = f"{factor:.2g} ×" if factor < 100 else f"{factor:.0f} ×"
+    return f"{'slightly' if factor < CLOSE_FACTOR else times} {side}"

@@ -52,6 +52,18 @@ def test_verdict_compares_magnitudes(
     assert row["verdict"] == verdict
 
 
+def test_number_of_an_exact_question_must_leave_out_what_it_leaves_out(tmp_path: Path) -> None:
+    predictions = Predictions("segments", tmp_path / "p.json")
+    for guess, verdict, reply in [
+        (8960, "slightly too high", "You left out the options."),
+        (8950, "close", "You were right"),
+    ]:
+        predictions.predict(segment_9000=guess)
+        compared = predictions.compare({"segment_9000": 8948})
+        assert compared.rows[0]["verdict"] == verdict
+        assert str(compared.caption).startswith(reply)
+
+
 def test_unattended_run_skips_and_shows_numbers_in_one_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
