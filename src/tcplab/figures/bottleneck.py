@@ -68,9 +68,9 @@ def _finding(variant: Bloat | Race) -> tuple[str, str]:
             f"{variant.label} · {variant.near_mbit:.1f} and {variant.far_mbit:.1f} Mbit/s · the"
             f" longest RTT, with the queue, is {variant.model_ratio:.1f} times the shortest"
         )
-    title = grouped(f"Next to the transfer, a ping takes {variant.probe_ms:,.0f} ms")
-    note = f"{variant.label}: {variant.mbit:.1f} Mbit/s, a ping takes {variant.probe_ms:,.0f} ms"
-    return title, grouped(note)
+    empty_ms = variant.run.flows[0].rtt_ms
+    title = f"Next to the transfer, a ping takes {variant.probe_ms:,.0f} ms instead of {empty_ms:g}"
+    return grouped(title), f"{variant.label}: {variant.mbit:.1f} Mbit/s"
 
 
 def _draw(

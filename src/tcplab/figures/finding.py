@@ -4,10 +4,11 @@ A template names the quantities by their keys: {took_ms.most} and {took_ms.least
 with the largest and the smallest value, {took_ms.high} and {took_ms.low} these values, and
 {took_ms.ratio} their ratio. {took_ms.same} is a value that all variants share. {took_ms[last]} is
 the value of the variant "last", and {took_ms[last/none]} the ratio of two variants. All of these
-have the format of their column.
+have the format of their column. {mbit.error} is the largest distance from the row's model_mbit.
 
-A template holds only for a run that measured all of this. A ratio must be clearly above 1, and a
-shared value nearly the same in all variants. Otherwise, the run contradicts the template.
+A template holds only for a run that measured all of this. A ratio must be clearly above 1, a shared
+value nearly the same in all variants, and the model near the measurements. Otherwise, the run
+contradicts the template.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from tcplab.tables import Column, cell, digits
 
 #: Numbers whose ratio is smaller are nearly the same.
 _CLEARLY: Final = 1.1
+#: A model that differs by a larger share from a measurement does not explain it.
+_NEAR: Final = 0.25
 
 
 class _ContradictedError(TcplabError):
@@ -38,7 +41,7 @@ class _Quantity:
         self._values = {str(row["variant"]): row[column.key] for row in known}
         if not 1 < len(self._values) == len(known):
             raise LookupError("there is nothing to compare, or two variants have the same name")
-        self._column = column
+        self._column, self._rows = column, known
         self.least, *_others, self.most = sorted(self._values, key=self._values.__getitem__)
         self.low, self.high = self[self.least], self[self.most]
 
@@ -62,6 +65,15 @@ class _Quantity:
         if self._values[self.most] > _CLEARLY * self._values[self.least]:
             self._contradict(f"{self.least} and {self.most} differ")
         return self.low
+
+    @property
+    def error(self) -> str:
+        key = self._column.key
+        worst = max(self._rows, key=lambda row: abs(row[key] / row[f"model_{key}"] - 1))
+        error = abs(worst[key] / worst[f"model_{key}"] - 1)
+        if error > _NEAR:
+            self._contradict(f"{worst['variant']} is {error:.0%} from the model")
+        return f"{error:.0%}"
 
     def _contradict(self, why: str) -> NoReturn:
         raise _ContradictedError(f"not as usual: in this run's {self._column.heading}, {why}")

@@ -61,14 +61,13 @@ class _Panel:
     published: Mapping[int, float]  #: published values, by the number of the row
 
     @property
-    def is_log(self) -> bool:
-        """Return whether a bar would be invisible on a linear axis."""
-        every = [*self.values, *chain(*self.spread), *self.published.values()]
-        return max(every) > _MOST_TIMES * min(every) > 0
+    def every(self) -> list[float]:
+        return [*self.values, *chain(*self.spread), *self.published.values()]
 
     @property
-    def longest(self) -> float:
-        return max([*self.values, *chain(*self.spread), *self.published.values()])
+    def is_log(self) -> bool:
+        """Return whether a bar would be invisible on a linear axis."""
+        return max(self.every) > _MOST_TIMES * min(self.every) > 0
 
     def draw(self, axes: Axes, look: Style, end: float) -> None:
         """Draw the rows and their labels. A linear axis ends at `end`."""
@@ -76,8 +75,7 @@ class _Panel:
         marks: dict[str, Any] = {"ms": 8, "ls": "", "zorder": 4}
         if self.is_log:
             axes.plot(self.values, rows, "o", color=look.colour, mec="white", **marks)
-            every = [*self.values, *chain(*self.spread), *self.published.values()]
-            axes.set(xscale="log", xlim=(min(every) / 2, 8 * max(every)))
+            axes.set(xscale="log", xlim=(min(self.every) / 2, 8 * max(self.every)))
             axes.set_xlabel(f"{self.label} (logarithmic)")
             tick_decades(axes)
             axes.grid(axis="x")
@@ -127,7 +125,7 @@ def draw_bars(result: Tabular, *keys: str, note: str = "") -> Picture:
     figure, every = canvas.new_panels(shares, height=height)
     for axes, (key, panel), look in zip(every, panels.items(), LOOKS, strict=False):
         alike = [panels[other] for other in keys if _unit(other) == _unit(key)]
-        longest = max([one.longest for one in alike if not one.is_log], default=0)
+        longest = max([max(one.every) for one in alike if not one.is_log], default=0)
         panel.draw(axes, look, 1.35 * longest or 1)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_yticks(range(len(rows)), lines)

@@ -84,7 +84,8 @@ class Labels:
             if self._claim([(left, left + wide, y, size)], on_lines=on_lines):
                 look: dict[str, Any] = {"bbox": ON_WHITE} if on_lines else {}
                 at = {"left": x, "center": left + wide / 2, "right": x}[align]
-                self._text(text, at, y, size, color=colour, ha=align, gid=gid, **look)
+                look |= {"color": colour, "ha": align, "gid": gid, "zorder": 6}
+                write(self._axes, at, y, text, size, **look)
                 return True
         return False
 
@@ -97,7 +98,7 @@ class Labels:
         if not self._claim(boxes, on_lines=True):
             return False
         for text, y, size in lines:
-            self._text(text, x, y, size, bbox=ON_WHITE, gid=gid)
+            write(self._axes, x, y, text, size, bbox=ON_WHITE, gid=gid, zorder=6)
         return True
 
     def _claim(self, boxes: Sequence[tuple[float, float, float, float]], *, on_lines: bool) -> bool:
@@ -109,9 +110,6 @@ class Labels:
                 return False
         self._boxes += mine
         return True
-
-    def _text(self, text: str, x: float, y: float, size: float, **look: Any) -> None:
-        write(self._axes, x, y, text, size, **{"zorder": 6} | look)
 
 
 def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:

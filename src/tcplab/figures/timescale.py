@@ -62,7 +62,7 @@ class TimeScale:
         """Return positions and labels of a part's ticks, at steps of at least `room` (0 to 1)."""
         many = max(int((part.right - part.left) / room), 1)
         span = part.end_ns - part.start_ns
-        step = _nice(span / many)
+        step = nice(span / many)
         start = part.start_ns - self.start_ns
         ticks = []
         value = max(math.ceil(start / step), 0) * step
@@ -115,7 +115,8 @@ def _layout(bursts: Sequence[tuple[int, int]]) -> list[Part]:
     return parts
 
 
-def _nice(value: float) -> int:
+def nice(value: float) -> int:
+    """Return the smallest of 1, 2, 5, 10, 20, … that is not below the value."""
     power = 10 ** math.floor(math.log10(max(value, 1)))
     return int(next(step * power for step in (1, 2, 5, 10) if step * power >= value))
 

@@ -49,8 +49,9 @@ def _one_line(text: str) -> str:
 def main() -> None:
     """Measure what the owner asks for."""
     owner = Connection(int(sys.argv[1]))
-    name, values = owner.recv()
+    name, values, longest_ms = owner.recv()
     job = Job(load(name), values, owner)
+    job.longest_ms = longest_ms
     threading.Thread(target=job.listen, daemon=True).start()
     Rounds.watch = lambda done, planned: job.stage("measuring", done / planned)
     owner.send(answer(job))

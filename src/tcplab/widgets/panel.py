@@ -94,7 +94,8 @@ class Panel:
                     pass_fds=[descriptor],
                     start_new_session=True,
                 )
-            self._send((self.spec.name, self.values))
+            headlines = [run["headline"] or 0 for run in self.runs]
+            self._send((self.spec.name, self.values, max(headlines, default=0)))
             asked = {"values": dict(self.values), "prediction": self.prediction}
             threading.Thread(target=self._listen, args=[asked], daemon=True).start()
             self._set("running", "Starting …", None)

@@ -76,6 +76,8 @@ class Shown:
 class Job:
     """A run, as its measurement sees it."""
 
+    longest_ms: float = 0.0  #: the largest headline of the panel's other runs
+
     def __init__(self, spec: PanelSpec, values: Values, owner: Connection) -> None:
         self.spec = spec
         #: The checked values of the controls. In a live panel they change during the run.
@@ -159,7 +161,7 @@ class PanelCall:
             *(f"    {name}={source}," for name, source in sources.items()),
             ")",
             *(f"print({table})" for table in self.tables),
-            self.figure,
+            self.figure.replace(", compare_ms=longest_ms", ""),
             "",
         ]
         return "\n".join(lines)
@@ -195,7 +197,7 @@ class ExperimentRun:
         job.stage("drawing")
         notes, picture = [*self.notes(result)], None
         try:
-            picture = call.evaluate(call.figure, result)
+            picture = call.evaluate(call.figure.replace("longest_ms", str(job.longest_ms)), result)
         except ValueError as error:
             notes.append(str(error))
         return Shown.of(

@@ -231,6 +231,18 @@ def test_legend_covers_no_curve(name: str) -> None:
     assert box.x1 <= picture.figure.bbox.width
 
 
+def test_a_timeline_shares_the_axis_of_another_run() -> None:
+    picture = figures.timeline(MADE["nodelay"](), compare_ms=44)
+    assert_readable(picture, fewest=5)
+    texts = {text.get_text(): text.get_position()[0] for text in picture.figure.axes[0].texts}
+    assert "another run: 44.0 ms" in texts
+    assert texts["40"] > 4 * texts["10"] - 3 * texts["0"] - 1  # one scale from 0 to 44 ms
+    names = [
+        text.get_text() for text in picture_of(figures.timeline, "stalled").figure.axes[0].texts
+    ]
+    assert any(name.endswith(" µs") for name in names), "the busy parts have no scale bar"
+
+
 def test_styles_differ_in_more_than_colour() -> None:
     hatches = [look.hatch for look in HOLD_STYLES.values()]
     assert len(set(hatches)) == len(hatches)

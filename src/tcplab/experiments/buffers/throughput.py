@@ -118,7 +118,7 @@ class Sweep(Result[BufferedTransfer]):
     figure=lambda figures, result: figures.draw_curves(
         result, "window_bytes", "mbit", "model_mbit", by="rtt_ms", log="xy"
     ),
-    finding="With {mbit.most}, the link carries {mbit.ratio} times as much as with {mbit.least}",
+    finding="Throughput is window / RTT until the link is full, to within {mbit.error}",
 )
 def measure(
     rtts_ms: Annotated[RttsMs, Between(1, 500, "ms")] = (10, 20, 40),

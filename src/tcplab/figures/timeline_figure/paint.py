@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from tcplab.figures import canvas, style
 from tcplab.figures.labels import Labels, Place, Point, along, beside, height_of
 from tcplab.figures.picture import Picture, drawn
 from tcplab.figures.style import HOLD_STYLES, SMALL, TEXT, Line, Style, text_width_px
 from tcplab.figures.timeline_figure.view import View, side_by_side
-from tcplab.figures.timescale import TimeScale
+from tcplab.figures.timescale import TimeScale, nice
 from tcplab.models import Reason
 from tcplab.tables import count, ms, run_lengths
 from tcplab.timeline import Ack, Hold, Mark, Timeline, Write
@@ -23,18 +23,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Lane(NamedTuple):
-    name: str
-    about: str
-    height: float
-
-
-_LANES: Final = (
-    _Lane("application", "calls write()", 46),
-    _Lane("kernel", "queues, holds", 60),
-    _Lane("link", "segments", 78),
-    _Lane("peer", "receives", 48),
-)
+#: What each lane shows, and its height.
+_LANES: Final = {
+    "application": ("calls write()", 46),
+    "kernel": ("queues, holds", 60),
+    "link": ("segments", 78),
+    "peer": ("receives", 48),
+}
 _GUTTER: Final = 98  # width of the area to the left of the lanes
 _AXIS, _STRIP = 34, 32  # heights of the time axis, and of the strip that is to scale
 _MARK: Final = 7.0  # depth of a break's mark below the axis; it rises half as far above
@@ -49,19 +44,26 @@ _CROWD: Final = 60  # at least this many similar arrows in a row are hairlines
 
 
 @drawn
-def timeline(explained: Timeline, first_message: int | None = None, messages: int = 1) -> Picture:
+def timeline(
+    explained: Timeline,
+    first_message: int | None = None,
+    messages: int = 1,
+    *,
+    compare_ms: float = 0,
+) -> Picture:
     """Draw the events of some messages, lane by lane, on one time axis.
 
     The axis is linear, unless that would hide how the segments pass through the wire. In that case,
     at most two quiet times are shortened, and the strip on top shows the waits to scale. In a page,
-    the figure can be played.
+    the figure can be played. With `compare_ms`, the strip compares the time of another run.
 
     The first message of the connection has the number 1. By default, `first_message` is the message
     with the median time, ignoring the connection's first message, which differs from the rest.
     """
     view = View.of(explained, first_message, messages)
-    height = sum(lane.height for lane in _LANES)
-    height += _AXIS + _STRIP if view.scale.broken else _AXIS - 14
+    height = sum(high for _about, high in _LANES.values())
+    has_strip = view.scale.broken or compare_ms > 0
+    height += _AXIS + _STRIP if has_strip else _AXIS - 14
     figure = canvas.new_figure()
     wide, high = canvas.WIDTH, canvas.HEIGHT
     top = canvas.body(figure)[1]
@@ -70,7 +72,7 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
     axes = figure.add_axes(at)
     axes.set(xlim=(0, width), ylim=(0, height))
     axes.axis("off")
-    _Painter(axes, view, width, height).paint()
+    _Painter(axes, view, width, height, compare_ms if has_strip else None).paint()
     times = [
         (_GUTTER + start * width, _GUTTER + end * width, from_ms, to_ms)
         for start, end, from_ms, to_ms in view.stretches()
@@ -81,21 +83,23 @@ def timeline(explained: Timeline, first_message: int | None = None, messages: in
 
 
 class _Painter:
-    def __init__(self, axes: Axes, view: View, width: float, height: float) -> None:
+    def __init__(
+        self, axes: Axes, view: View, width: float, height: float, compare_ms: float | None
+    ) -> None:
         self.axes = axes
+        self.compare_ms = compare_ms  #: None for a figure without the strip that is to scale
         self.view = view
         self.timeline = view.timeline
         self.width = width
         self.labels = Labels(axes, width)
         self._named: set[Style] = set()  # styles of bars that already have a label
         self._later: list[Callable[[], Any]] = []  # labels to place once all arrows are drawn
-        self.top = self.bottom = height - (_STRIP if view.scale.broken else 0)
+        self.top = self.bottom = height - (0 if compare_ms is None else _STRIP)
         #: The bottom and top of each lane, by its name.
         self.lanes: dict[str, tuple[float, float]] = {}
-        for lane in _LANES:
-            top = self.bottom
-            self.bottom = top - lane.height
-            self.lanes[lane.name] = self.bottom + 3, top - 2
+        for name, (_about, high) in _LANES.items():
+            self.lanes[name] = self.bottom - high + 3, self.bottom - 2
+            self.bottom -= high
 
     def x(self, time_ns: float) -> float:
         return self.view.x(time_ns) * self.width
@@ -117,15 +121,15 @@ class _Painter:
                 left, right = part.left * self.width, part.right * self.width
                 look: dict[str, Any] = {"color": style.PALE, "lw": 0, "zorder": 0}
                 axes.fill_betweenx([self.bottom - _AXIS, self.top], left, right, **look)
-        for lane in _LANES:
-            bottom, top = self.lanes[lane.name]
+        for name, (about, _high) in _LANES.items():
+            bottom, top = self.lanes[name]
             edge = bottom - 3
             axes.plot(
                 [-_GUTTER + 6, self.width], [edge] * 2, color=style.FAINT, lw=1, clip_on=False
             )
             middle = (bottom + top) / 2
-            axes.text(-8, middle + 1, lane.name, ha="right", fontweight="bold")
-            axes.text(-8, middle - 2, lane.about, ha="right", va="top", color=style.ink(style.GREY))
+            axes.text(-8, middle + 1, name, ha="right", fontweight="bold")
+            axes.text(-8, middle - 2, about, ha="right", va="top", color=style.ink(style.GREY))
 
     # -- lanes --
 
@@ -379,7 +383,18 @@ class _Painter:
                 self._break(ms((part.end_ns - part.start_ns) / 1e6), left, right)
         self.axes.text(-8, y - 9, "time (ms)", ha="right", va="center")
         if scale.broken:
-            self._to_scale(self.top + _STRIP - 8)
+            self._scale_bar(y - 25)
+        if self.compare_ms is not None:
+            self._to_scale(self.top + _STRIP - 8, self.compare_ms)
+
+    def _scale_bar(self, y: float) -> None:
+        """Draw a short time, at the scale that all busy parts share, to the left of the axis."""
+        part = self.view.scale.parts[0]
+        units = (part.right - part.left) * self.width / (part.end_ns - part.start_ns)
+        time_ns = nice(18 / units)
+        look: dict[str, Any] = {"color": "black", "lw": 2, "marker": "|", "clip_on": False}
+        self.axes.plot([-8 - time_ns * units, -8], [y, y], **look)
+        self.axes.text(-14 - time_ns * units, y, ms(time_ns / 1e6), ha="right", va="center")
 
     def _break(self, how_long: str, left: float, right: float) -> None:
         y = self.bottom
@@ -405,14 +420,24 @@ class _Painter:
             self.axes.plot([x, x], [self.bottom, self.bottom - 3], color="black", lw=1)
             self.labels.put(label, [Place(x, self.bottom - 10)], "black")
 
-    def _to_scale(self, y: float) -> None:
+    def _to_scale(self, y: float, compare_ms: float) -> None:
         scale, width = self.view.scale, self.width
-        whole = TimeScale((scale.start_ns, scale.end_ns), scale.end_ns - scale.start_ns)
+        end_ns = max(scale.end_ns, scale.start_ns + round(compare_ms * 1e6))
+        whole = TimeScale((scale.start_ns, end_ns), end_ns - scale.start_ns)
+        if compare_ms:
+            start, other, end = (
+                whole.x(scale.start_ns + took_ms * 1e6) * width
+                for took_ms in (0, compare_ms, self.view.span_ms)
+            )
+            style.fill(self.axes, Style(style.GREY, "", ""), start, y - 6, other - start, 12)
+            style.fill(self.axes, Style(style.BLUE, "", ""), start, y - 6, max(end - start, 2), 5)
+            places = [Place(other + 5, y, "left"), Place((start + other) / 2, y)]
+            self.labels.put(f"another run: {ms(compare_ms)}", places, "black", on_lines=True)
         self.axes.text(-8, y, "to scale (ms)", ha="right", va="center")
         for hold in self.view.merged_holds():
             if hold.reason is not Reason.APPLICATION_IDLE:
                 left, right = whole.x(hold.start_ns), whole.x(hold.end_ns)
-                at = left * width, y - 6, max(right - left, 0.0015) * width, 12
+                at = left * width, y - 6, max(right - left, 0.0015) * width, 5 if compare_ms else 12
                 style.fill(self.axes, HOLD_STYLES[hold.reason], *at)
         self.axes.plot([0, width], [y - 6, y - 6], color="black", lw=1, clip_on=False)
         for share, label in whole.ticks(whole.parts[0], 46 / width):

@@ -38,6 +38,8 @@ def call(values: Values) -> PanelCall:
         "rate_mbit": values["rate_mbit"],
         "side": values["side"],
     }
+    if values["sweep"] == "one":  # one point would have no curve
+        return PanelCall(buffers, arguments, "figures.draw_bars(result, 'mbit', 'model_mbit')")
     return PanelCall(buffers, arguments)
 
 

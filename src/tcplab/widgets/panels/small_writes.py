@@ -17,7 +17,8 @@ MESSAGES: Final = 10
 def variant_call(module: ModuleType, arguments: dict[str, Any], variant: str) -> PanelCall:
     """Return the call of an experiment for one variant, whose timeline is drawn."""
     arguments = {"messages": MESSAGES, "variants": [variant], **arguments}
-    return PanelCall(module, arguments, f"figures.timeline(result[{variant!r}].timeline())")
+    drawn = f"figures.timeline(result[{variant!r}].timeline(), compare_ms=longest_ms)"
+    return PanelCall(module, arguments, drawn)
 
 
 def call(values: Values) -> PanelCall:
