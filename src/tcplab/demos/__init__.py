@@ -12,6 +12,7 @@ invalid, ParameterError names the file, the step and the key in one line.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcplab.demos.steps import Demo, Option, Step, every, find
@@ -31,14 +32,20 @@ def __dir__() -> list[str]:
 class DemoPanel(Panel):
     """The panel of a demo, with the settings of the first step."""
 
-    def __init__(self, demo: Demo) -> None:
+    def __init__(self, demo: Demo, state: str = "") -> None:
         super().__init__(load(demo.panel), title=demo.title, **demo.steps[0].settings)
+        self.state = Path(state) if state else None  #: the file that a reloaded page continues from
         self.steps = demo.steps
         self.message = "Count the votes, then press Run."
 
     def kept(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Keep one run of each step."""
         return [run for run in self.runs if run["values"] != asked["values"]]
+
+    def restore(self, settings: Mapping[str, Any]) -> None:
+        """Continue after the runs of an earlier page, with these settings."""
+        self.values = dict(settings)
+        self._number = max((run["number"] for run in self.runs), default=0)
 
     def make_view(self) -> PanelView:
         """Return the view with the steps of the demo."""
@@ -47,6 +54,9 @@ class DemoPanel(Panel):
         return DemoView(self, self.steps)
 
 
-def show(name: str) -> DemoPanel:
-    """Return the panel of a demo with its steps, for the last line of a notebook's cell."""
-    return DemoPanel(find(name))
+def show(name: str, state: str = "") -> DemoPanel:
+    """Return the panel of a demo with its steps, for the last line of a notebook's cell.
+
+    With `state`, a file of your own, a reloaded page continues with its step, votes and runs.
+    """
+    return DemoPanel(find(name), state)

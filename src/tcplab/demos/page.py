@@ -61,7 +61,8 @@ def write_page(name: str, folder: Path) -> Path:
 
     demo = find(name)
     shown = str(Path(name).resolve()) if name.endswith(".toml") else name
-    cell = new_code_cell(f"from tcplab import demos\n\ndemos.show({shown!r})")
+    state = str(folder.resolve() / f"{demo.name}.state")
+    cell = new_code_cell(f"from tcplab import demos\n\ndemos.show({shown!r}, {state!r})")
     page = folder / f"{demo.name}.ipynb"
     nbformat.write(new_notebook(cells=[cell]), page)
     (folder / "voila.json").write_text(json.dumps(_SETTINGS))

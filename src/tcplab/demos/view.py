@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 from tcplab.demos.steps import Step
 from tcplab.tables import digits
 from tcplab.widgets.panels.wire import AT_START
-from tcplab.widgets.view import WAITS, PanelView, group
+from tcplab.widgets.view import BUSY, PanelView, group
 
 #: A step whose run lasts at least this many seconds shows the sliders for the lecturer to move.
 GOES_ON_S: Final = 60
@@ -26,8 +27,14 @@ class DemoView(PanelView):
         self.panel, self._steps = panel, steps
         self._number = 0  # index of the step
         self._votes = [[0] * len(step.options) for step in steps]
+        self._before: dict[int, list[int]] = {}  # the first votes of steps with a second vote
+        if panel.state and panel.state.exists():
+            kept = pickle.loads(panel.state.read_bytes())
+            self._number, self._votes, self._before, panel.runs = kept
+            panel.restore(self.step.settings)
         titles = [f"{number} · {step.title}" for number, step in enumerate(steps, 1)]
-        self.steps = w.RadioButtons(options=titles, description="Steps", orientation="horizontal")
+        look = {"description": "Steps", "orientation": "horizontal"}
+        self.steps = w.RadioButtons(options=titles, index=self._number, **look)
         self.steps.add_class("tcplab-steps")
         self.ask, self.answer = (
             w.HTML().add_class("tcplab-ask"),
@@ -60,10 +67,6 @@ class DemoView(PanelView):
         """True once the question is answered, because the audience votes first."""
         return self.answered is not None
 
-    @property
-    def _waits(self) -> str:
-        return WAITS  # the audience votes, so the field for a prediction is folded
-
     def row_names(self, names: list[str]) -> list[str]:
         """Return the steps of the runs, because a question may refer to an earlier step."""
         settings = [step.settings for step in self._steps]
@@ -89,11 +92,20 @@ class DemoView(PanelView):
         self.answer.value = answer
         self._show_votes()
         super().refresh()
+        self._keep()
+
+    def _keep(self) -> None:
+        """Write the state to a file, from which a reloaded page continues."""
+        if self.panel.state and self.panel.phase not in BUSY:
+            kept = self._number, self._votes, self._before, self.panel.runs
+            self.panel.state.write_bytes(pickle.dumps(kept))
 
     def _arranged(self) -> list[Any]:
         import ipywidgets as w
 
         full = w.Button(description="Full screen").add_class("tcplab-full")
+        again = w.Button(description="Vote again").add_class("tcplab-again")
+        again.on_click(lambda _button: self._vote_again())
         why = w.Button(description="Why? (W)").add_class("tcplab-why")
         acting = [field for name, field in self.fields.items() if name not in AT_START]
         others = [field for name, field in self.fields.items() if name in AT_START]
@@ -103,7 +115,7 @@ class DemoView(PanelView):
         fold.observe(lambda change: self._unfold(change["new"], self._sliders, more), "value")
         self._unfold(False, self._sliders, more)
         self._fold = fold
-        head = group("head", self.title, fold, why, full)
+        head = group("head", self.title, fold, again, why, full)
         left = group("controls", self.ballot, *self.actions, self.answer, self.comparison)
         body = group("body", left, group("output", self.frame))
         return [head, self.steps, self.ask, body, self._sliders, more]
@@ -143,17 +155,28 @@ class DemoView(PanelView):
     def _vote(self, index: int, count: int) -> None:
         self._votes[self._number][index] = count
         self._show_votes()
+        self._keep()
+
+    def _vote_again(self) -> None:
+        """Start a second vote, after a discussion. The first one stays next to it."""
+        votes = self._votes[self._number]
+        self._before[self._number], self._votes[self._number] = votes, [0] * len(votes)
+        self._fill_ballot()
+        self.refresh()
 
     def _show_votes(self) -> None:
         votes, run = self._votes[self._number], self.answered
+        before = self._before.get(self._number, [0] * len(votes))
         measured = run["headline"] if run and self.step.options else None
         right = None if measured is None else self.step.right(measured)
-        for row, option, count in zip(self.ballot.children, self.step.options, votes, strict=True):
-            share = count / (sum(votes) or 1)
+        every = zip(self.ballot.children, self.step.options, votes, before, strict=True)
+        for row, option, count, first in every:
+            share, was = count / (sum(votes) or 1), first / (sum(before) or 1)
             mark = "✔ " if option is right else ""
             row.children[1].value = (
                 f'<span class="option">{mark}{escape(option.label)}</span>'
-                f'<span class="track"><span style="width:{100 * share:.0f}%"></span></span>'
-                f'<span class="percent">{f"{share:.0%}" if count else ""}</span>'
+                f'<span class="track"><span style="width:{100 * was:.0f}%" class="before"></span>'
+                f'<span style="width:{100 * share:.0f}%"></span></span><span class="percent">'
+                f"{f'{was:.0%} → ' if sum(before) else ''}{f'{share:.0%}' if count else ''}</span>"
             )
             (row.add_class if option is right else row.remove_class)("tcplab-hit")

@@ -32,10 +32,6 @@ BUSY: Final = ("running", "stopping")
 REDRAWN_S: Final = 0.5
 #: Text instead of a figure before the first run.
 WAITS: Final = "<p>The figure appears here after Run.</p>"
-#: Text instead of WAITS in a panel with a model, until the learner predicts or skips.
-GUESS_FIRST: Final = (
-    "<p>The figure appears here after Run, and the model after your prediction or “skip”.</p>"
-)
 
 
 class Page(anywidget.AnyWidget):
@@ -176,11 +172,6 @@ class PanelView:
         """True once the user has predicted, skipped the question, or started a run."""
         return self._is_answered or bool(self.panel.runs)
 
-    @property
-    def _waits(self) -> str:
-        has_model = self.panel.spec.forecast or self.panel.spec.timeline
-        return GUESS_FIRST if has_model and not self.shows_model else WAITS
-
     def row_names(self, names: list[str]) -> list[str]:
         """Return the names of the runs in the table that compares them."""
         return names
@@ -189,7 +180,7 @@ class PanelView:
         self._pictured = now["number"] if now else None
         self.numbers.value = now["table"] if now else ""
         self.origin.value = words.origin(now) if now else ""
-        self.picture.value = now["figure"] if now else self._waits
+        self.picture.value = now["figure"] if now else WAITS
         for button, name in ((self.save, "capture"), (self.save_picture, "png")):
             button.layout.display = None if now and now[name] else "none"
 

@@ -107,7 +107,7 @@ def test_model_waits_for_an_answer_and_follows_the_settings(name: str, answer: s
     panel = Panel(load(name))
     view = with_view(panel)
     assert view.timeline.value == view.comparison.value == ""
-    assert "after your prediction" in view.picture.value
+    assert "after Run" in view.picture.value
     assert "tcplab-empty" in view.frame._dom_classes
     view.prediction.value = answer
     assert panel.prediction == {"12": 12}.get(answer)
@@ -230,6 +230,30 @@ def test_answer_model_and_tick_appear_after_the_run(demo: DemoView) -> None:
     assert ["✔" in row.children[1].value for row in demo.ballot.children] == [
         option.value == 50 for option in demo.step.options
     ]
+
+
+def test_reloaded_page_continues_with_both_votes_and_the_runs(tmp_path: Path) -> None:
+    def page() -> DemoView:
+        view = with_view(demos.show("small-writes", str(tmp_path / "state")))
+        assert isinstance(view, DemoView)
+        return view
+
+    first = page()
+    first.steps.index = 1
+    first.ballot.children[0].children[0].value = 3
+    first._vote_again()
+    first.ballot.children[3].children[0].value = 1
+    first.panel.runs = [run_of(first.panel, 7, 0.05)]
+    first.panel.refresh()
+    again = page()
+    assert again.steps.index == 1
+    assert again.panel.values == again.step.settings
+    assert "0.05 ms" in again.answer.value
+    assert [row.children[0].value for row in again.ballot.children] == [0, 0, 0, 1, 0]
+    shares = [row.children[1].value for row in again.ballot.children]
+    assert "100% → <" in shares[0]
+    assert "0% → 100%" in shares[3]
+    assert again.panel._number == 7
 
 
 def test_step_that_was_run_shows_its_votes_and_result_again(demo: DemoView) -> None:

@@ -380,6 +380,7 @@ def test_demo_fits_at_each_step_and_is_accessible(
 ) -> None:
     demo = demos.find(name)
     voted = next(number for number, step in enumerate(demo.steps) if step.options)
+    (voila.pages / f"{name}.state").unlink(missing_ok=True)
     with tab_of(context, name) as tab:
         tab.goto(f"{voila.url}{name}.ipynb?theme={theme}")
         panel = tab.locator(".tcplab-panel.tcplab-demo")
@@ -393,7 +394,10 @@ def test_demo_fits_at_each_step_and_is_accessible(
                 _run_step(panel, demo, number)
                 keep(tab, f"demo-{name}-{theme}")
         assert findings(tab, axe, ".tcplab-panel") == []
+        tab.reload()  # the page continues with its step
+        panel.locator(".tcplab-ask", has_text=demo.steps[-1].ask).wait_for()
         _choose_step(panel, demo, voted)  # its votes and its answer are shown again
+        assert panel.locator(".tcplab-answer").text_content() != ""
         assert findings(tab, axe, ".tcplab-panel") == []
 
 

@@ -141,6 +141,7 @@ class Voila(_Server):
 
     def __init__(self, directory: Path) -> None:
         (pages := directory / "pages").mkdir()
+        self.pages = pages
         for demo in demos.every():
             write_page(demo.name, pages)
         options = [
