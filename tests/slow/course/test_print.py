@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import math
 import re
@@ -52,6 +53,15 @@ def test_every_lesson_has_a_worksheet_with_its_questions(sheets: dict[str, str])
         assert "The question." in sheet or lesson == "primer"
 
 
+def test_worksheets_have_the_questions_picture_and_lanes_to_draw_in(folder: Path) -> None:
+    for path in each((ROOT / "lessons").glob("*.ipynb")):
+        lesson = path.stem.partition("-")[2]
+        sheet = (folder / f"worksheet-{lesson}.html").read_text()
+        picture = (ROOT / f"lessons/pictures/{lesson}.svg").read_bytes()
+        assert base64.b64encode(picture).decode() in sheet, lesson
+        assert ('class="lanes"' in sheet) == ("figures.timeline(" in path.read_text()), lesson
+
+
 def test_worksheets_have_all_quiz_choices_and_no_answers(sheets: dict[str, str]) -> None:
     for path in each((ROOT / "lessons").glob("*.ipynb")):
         sheet = sheets[path.stem.partition("-")[2]]
@@ -99,6 +109,14 @@ def test_every_printed_page_fits_on_one_sheet(folder: Path) -> None:
             pdf = page.pdf(prefer_css_page_size=True)
             assert 1 <= pdf.count(b"/Type /Page\n") <= 2, path.name
             assert type_size(pdf) == pytest.approx(10.5, abs=0.1), path.name
+            page.set_viewport_size({"width": 680, "height": 900})  # 180 mm, the width of the text
+            assert page.evaluate(OUTSIDE) == [], path.name
+
+
+#: Elements that are wider than the paper, which would make Chromium shrink the page.
+OUTSIDE = """() => [...document.querySelectorAll("body *")]
+    .filter(one => one.getBoundingClientRect().right > innerWidth + 1)
+    .map(one => one.outerHTML.slice(0, 99))"""
 
 
 def type_size(pdf: bytes) -> float:
