@@ -230,14 +230,6 @@ def _is_live() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """A strip of a live run, which shows one quantity."""
-
-    key: str  #: key of the quantity in the readings given to Job.sample
-    label: str  #: label with the unit
-
-
-@dataclass(frozen=True, slots=True)
 class PanelSpec:
     """A panel as data: its texts, its controls and what it measures."""
 
@@ -253,9 +245,9 @@ class PanelSpec:
     forecast: Callable[[Values], float | None] | None = None
     #: function that returns the model's timeline, shown before the first run and below each figure
     timeline: Callable[[Values], Timeline] | None = None
-    #: the strips of a live panel, whose controls act on the run and whose Stop button shows the
-    #: measurements; empty for any other panel
-    lanes: Sequence[Lane] = ()
+    #: the label of each strip of a live panel, by its key in the readings given to Job.sample; such
+    #: a panel's controls act on the run, and its Stop button shows the measurements
+    lanes: Mapping[str, str] = field(default_factory=dict)
     #: settings of the run in a notebook that is executed without a browser
     headless: Values = field(default_factory=dict)
     name: str = ""  #: name of the panel, set by :func:`load`
@@ -285,6 +277,6 @@ def load(name: str) -> PanelSpec:
         measurement=measurement,
         forecast=known.get("forecast"),
         timeline=known.get("timeline"),
-        lanes=known.get("LANES", ()),
+        lanes=known.get("LANES", {}),
         name=name,
     )

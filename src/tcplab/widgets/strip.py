@@ -8,7 +8,6 @@ from typing import Any, Final
 from tcplab.figures import Picture, canvas, style
 from tcplab.figures.picture import drawn
 from tcplab.tables import Table, digits
-from tcplab.widgets.spec import Lane
 
 #: The strips show this many seconds during a run.
 LONG_S: Final = 20.0
@@ -19,7 +18,7 @@ _COLOURS: Final = (style.BLUE, style.GREEN, style.ORANGE, style.PURPLE)
 Samples = Sequence[Mapping[str, float]]
 
 
-def live(lanes: Sequence[Lane], samples: Samples, marks: Sequence[float]) -> Picture:
+def live(lanes: Mapping[str, str], samples: Samples, marks: Sequence[float]) -> Picture:
     """Draw the last LONG_S seconds of a run that goes on."""
     now = samples[-1]
     end = max(now["t"], LONG_S)
@@ -31,7 +30,7 @@ def live(lanes: Sequence[Lane], samples: Samples, marks: Sequence[float]) -> Pic
 
 @drawn
 def strips(
-    lanes: Sequence[Lane],
+    lanes: Mapping[str, str],
     samples: Samples,
     title: str,
     table: Table,
@@ -51,11 +50,11 @@ def strips(
     grid = {**room, "hspace": 0.85}
     strips = figure.subplots(len(lanes), 1, sharex=True, squeeze=False, gridspec_kw=grid)[:, 0]
     times = [sample["t"] for sample in samples]
-    for lane, axes, colour in zip(lanes, strips, _COLOURS, strict=False):
-        values = [sample[lane.key] for sample in samples]
+    for (key, label), axes, colour in zip(lanes.items(), strips, _COLOURS, strict=False):
+        values = [sample[key] for sample in samples]
         axes.plot(times, values, color=colour)
-        name = f"{lane.label}: {digits(values[-1])}" if limits else lane.label
-        axes.set_title(name, fontsize=style.SMALL)
+        last = f": {digits(values[-1])}" if limits else ""
+        axes.set_title(label + last, fontsize=style.SMALL)
         axes.set_ylim(0, 1.1 * max([_TOP if limits else 0, *values]) or 1)
         axes.locator_params(axis="y", nbins=2)
         axes.grid()

@@ -98,8 +98,7 @@ class PanelView:
         """Show another reading of a live run."""
         self._samples.append(sample)
         if time.monotonic() >= self._drawn_s + REDRAWN_S:
-            lanes = self.panel.spec.lanes
-            picture = live(lanes, self._samples, self._marks)
+            picture = live(self.panel.spec.lanes, self._samples, self._marks)
             self.picture.value = picture.markup()
             self._drawn_s = time.monotonic()
 

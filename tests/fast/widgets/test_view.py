@@ -20,7 +20,7 @@ from tcplab.timeline import Reason
 from tcplab.widgets import job, words
 from tcplab.widgets.modelled import message_timeline
 from tcplab.widgets.panel import Panel
-from tcplab.widgets.spec import Job, Lane, Shown, load
+from tcplab.widgets.spec import Job, Shown, load
 from tcplab.widgets.strip import LONG_S, live
 from tcplab.widgets.view import PanelView
 
@@ -179,7 +179,7 @@ def test_half_a_message_or_a_fault_of_the_view_does_not_keep_the_user_waiting(
 
 def test_strip_shows_the_last_seconds_and_the_marks_in_them() -> None:
     samples = [{"t": tenth / 10, "rate": float(tenth)} for tenth in range(400)]
-    picture = live([Lane("rate", "Rate (Mbit/s)")], samples, [10, 30])
+    picture = live({"rate": "Rate (Mbit/s)"}, samples, [10, 30])
     [axes] = picture.figure.axes
     line, *marks = axes.lines
     assert len(line.get_xdata()) == 10 * LONG_S + 1  # type: ignore[arg-type]
@@ -196,7 +196,7 @@ def test_live_run_is_redrawn_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> 
     panel.refresh()
     for tenth in range(12):
         now_s[0] += 0.1
-        view.add({"t": tenth / 10, **{lane.key: float(tenth) for lane in panel.spec.lanes}})
+        view.add({"t": tenth / 10, **dict.fromkeys(panel.spec.lanes, float(tenth))})
         seen.append(view.picture.value)
     assert "data:image/svg" in seen[0]
     assert 2 <= len(set(seen)) <= 4

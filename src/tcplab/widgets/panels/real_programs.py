@@ -7,7 +7,10 @@ from typing import Any, Final
 
 from tcplab.experiments import any_command
 from tcplab.timeline import Timeline
+from tcplab.widgets.panels.small_writes import lab
 from tcplab.widgets.spec import PanelCall, Values
+
+__all__ = ["call", "forecast", "headline", "lab", "notes", "timelines"]
 
 #: The largest number of connections whose packets get their reasons as comments.
 _COMMENTED: Final = 10
@@ -36,11 +39,6 @@ def notes(result: Any) -> list[str]:
     """Return the notes of the recording and of the explanation."""
     explanation = result.variants[0].explanation
     return [*explanation.recorded.notes, *explanation.missing]
-
-
-def lab(values: Values) -> dict[str, Any]:
-    """Return the parameters of the laboratory."""
-    return {"rtt_ms": values["rtt_ms"]}
 
 
 def forecast(values: Values) -> float | None:

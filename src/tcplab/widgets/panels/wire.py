@@ -18,20 +18,19 @@ from tcplab.programs import RunOptions, tcp_transfer
 from tcplab.programs.bulk import Transfer
 from tcplab.tables import Table, digits
 from tcplab.widgets.controls import Control, say_all
-from tcplab.widgets.spec import Job, Lane, Shown, Values
+from tcplab.widgets.spec import Job, Shown, Values
 from tcplab.widgets.strip import strips
 
 #: Time between two readings.
 PERIOD_S: Final = 0.1
 MSS_BYTES: Final = 1448
 
-LANES: Final = (
-    Lane("throughput_mbit", "Throughput (Mbit/s)"),
-    Lane("cwnd_segments", "Congestion window (segments)"),
-    Lane("rtt_ms", "RTT as TCP sees it (ms)"),
-    Lane("queue_packets", "Queue of the link (packets)"),
-)
-
+LANES: Final = {
+    "throughput_mbit": "Throughput (Mbit/s)",
+    "cwnd_segments": "Congestion window (segments)",
+    "rtt_ms": "RTT as TCP sees it (ms)",
+    "queue_packets": "Queue of the link (packets)",
+}
 
 #: Settings that are fixed when a transfer starts.
 AT_START: Final = ("seconds", "congestion")
@@ -145,12 +144,12 @@ def _table(stretches: Sequence[_Stretch], controls: Sequence[Control]) -> Table:
     rows = [
         (
             f"{readings[0]['t']:.1f} to {readings[-1]['t']:.1f} s: " + say_all(acting, values),
-            *(statistics.median(reading[lane.key] for reading in readings) for lane in LANES),
+            *(statistics.median(reading[key] for reading in readings) for key in LANES),
         )
         for values, readings in stretches
         if len(readings) >= 3
     ]
-    return Table.of(["settings", *(f"{lane.label}, median" for lane in LANES)], rows)
+    return Table.of(["settings", *(f"{label}, median" for label in LANES.values())], rows)
 
 
 def _draw(stretches: Sequence[_Stretch], table: Table) -> Picture:
