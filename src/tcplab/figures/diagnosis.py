@@ -45,7 +45,7 @@ def symptom(case: Diagnosis) -> Picture:
     quantity, taken, needed = case.excess
     unit = " ms" if quantity.endswith("(ms)") else ""
     quantity = quantity.removesuffix(" (ms)")
-    title = f"The {quantity}: {case.excess.times:.3g} times what is needed"
+    title = f"{quantity[:1].upper()}{quantity[1:]}: {case.excess.times:.3g} times what is needed"
     note = f"{case.program}, RTT {case.rtt_ms:g} ms · {quantity} {digits(taken)}{unit}"
     note += f", needed {digits(needed)}{unit}"
     return Picture(figure, title, case.symptoms(), note)

@@ -69,10 +69,9 @@ class _Quantity:
     @property
     def error(self) -> str:
         key = self._column.key
-        worst = max(self._rows, key=lambda row: abs(row[key] / row[f"model_{key}"] - 1))
-        error = abs(worst[key] / worst[f"model_{key}"] - 1)
+        error = max(abs(row[key] / row[f"model_{key}"] - 1) for row in self._rows)
         if error > _NEAR:
-            self._contradict(f"{worst['variant']} is {error:.0%} from the model")
+            self._contradict(f"one is {error:.0%} from the model")
         return f"{error:.0%}"
 
     def _contradict(self, why: str) -> NoReturn:
