@@ -39,11 +39,7 @@ class Sniffed:
 
 
 @contextmanager
-def sniff(
-    host: Host,
-    *,
-    lfilter: Callable[[Packet], object] | None = None,
-) -> Iterator[Sniffed]:
+def sniff(host: Host, *, lfilter: Callable[[Packet], object] | None = None) -> Iterator[Sniffed]:
     """Pass the packets on a host's interface to scapy while a with statement runs::
 
         with lab.client.sniff() as live:

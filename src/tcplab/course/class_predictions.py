@@ -179,9 +179,7 @@ def _is_answer(value: Any) -> bool:
     return 0 <= value < MOST
 
 
-def _by_question(
-    learners: Iterable[Mapping[tuple[str, str, str], float | None]],
-) -> list[Guesses]:
+def _by_question(learners: Iterable[Mapping[tuple[str, str, str], float | None]]) -> list[Guesses]:
     everyone = list(learners)
     guesses = []
     for lesson, names in questions().items():

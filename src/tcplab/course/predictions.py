@@ -131,9 +131,7 @@ class Predictions:
         return sum(right), len(right)
 
     def compare(
-        self,
-        measured: Mapping[str, float],
-        model: Mapping[str, float] | None = None,
+        self, measured: Mapping[str, float], model: Mapping[str, float] | None = None
     ) -> Table:
         """Store the measurements, and return a table of prediction, model and measurement.
 

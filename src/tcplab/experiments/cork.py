@@ -329,8 +329,7 @@ class Scenarios(Result[Scenario]):
 
 
 @experiment(
-    "cork-scenarios",
-    figure=lambda figures, result: figures.timeline(result.variants[0].timeline()),
+    "cork-scenarios", figure=lambda figures, result: figures.timeline(result.variants[0].timeline())
 )
 def measure_scenarios(
     scripts: Annotated[Sequence[str], "scripts, such as `cork on, write 100`"] = DEFAULT_SCRIPTS,

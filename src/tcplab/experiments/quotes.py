@@ -84,10 +84,7 @@ def model_per_s(mode: QuoteMode, server: Server) -> float | None:
         nodelay=nodelay,
     )
     cost = message_cost(
-        [_REQUEST_BYTES],
-        "no_delay" if nodelay else "default",
-        reply_bytes=_QUOTE_BYTES,
-        peer=peer,
+        [_REQUEST_BYTES], "no_delay" if nodelay else "default", reply_bytes=_QUOTE_BYTES, peer=peer
     )
     return 1000 / cost.ms_per_message if cost.ms_per_message > 1 else None
 

@@ -90,9 +90,9 @@ def lines(
                 person.lms_user_id or "",
             )
     for student in read_class(root):
-        by_student.setdefault(
-            student, ReportLine(student, error="nothing was handed in", to_mark=False)
-        )
+        waits = folder_of(folders, "submitted", student, assignment).is_dir()
+        why = "not graded yet" if waits else "nothing was handed in"
+        by_student.setdefault(student, ReportLine(student, error=why, to_mark=False))
     graded = {
         student: folder_of(folders, "autograded", student, assignment)
         for student, line in by_student.items()

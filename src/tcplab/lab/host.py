@@ -74,12 +74,7 @@ class Host:
         return f"<Host {self.name} {self.address} of {self.network!r}>"
 
     def start(
-        self,
-        argv: Command,
-        *,
-        privileged: bool | None = None,
-        text: bool = True,
-        **popen: Any,
+        self, argv: Command, *, privileged: bool | None = None, text: bool = True, **popen: Any
     ) -> subprocess.Popen[Any]:
         """Start a command on this host as the user that runs Python, and return its Popen object.
 

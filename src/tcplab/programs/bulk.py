@@ -10,14 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tcplab.errors import LabError
-from tcplab.programs.pair import (
-    AnyNetwork,
-    Running,
-    RunOptions,
-    arguments,
-    buffer_size,
-    run_pair,
-)
+from tcplab.programs.pair import AnyNetwork, Running, RunOptions, arguments, buffer_size, run_pair
 from tcplab.programs.reports import Report, SocketOptions, TcpInfo, Usage
 
 

@@ -57,9 +57,7 @@ class Grant(Variant, heading="requested (bytes)"):
 
 
 @experiment("buffer-grants", figure=("largest_window_bytes",))
-def measure_grants(
-    requests: Requests = _REQUESTS,
-) -> Result[Grant]:
+def measure_grants(requests: Requests = _REQUESTS) -> Result[Grant]:
     """Request buffers of several sizes, and measure the granted sizes and the windows."""
     limits = {f"{name}_bytes": core_limit(name) for name in ("rmem_max", "wmem_max")}
     with Lab(rtt_ms=2) as lab:

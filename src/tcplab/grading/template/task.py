@@ -18,10 +18,7 @@ MOST_BYTES = 10_000_000
 
 def numbers(own: Numbers) -> dict[str, Any]:
     """Return the numbers of the student."""
-    return {
-        "rtt_ms": own.integer("rtt_ms", 10, 99),
-        "rate_mbit": own.integer("rate_mbit", 10, 99),
-    }
+    return {"rtt_ms": own.integer("rtt_ms", 10, 99), "rate_mbit": own.integer("rate_mbit", 10, 99)}
 
 
 def check_q1(submission: Submission) -> Verdict:
