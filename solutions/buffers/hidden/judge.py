@@ -18,7 +18,7 @@ from tcplab.grading.submission import Submission
 from tcplab.models import bdp_bytes, receive_buffer_grant, window_limit_mbit
 from tcplab.segments import FROM_CLIENT, FROM_SERVER
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps4_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_buffers")
 
 #: The window field of a TCP header has 16 bits.
 MOST_UNSCALED_BYTES = 65_535

@@ -14,7 +14,7 @@ from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import segment_sizes
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps6_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_cork")
 
 #: Bytes of a segment's headers: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66

@@ -27,7 +27,7 @@ from tcplab.grading.checks import (
 from tcplab.grading.submission import Submission
 from tcplab.models import bdp_bytes, goodput_mbyte_s, window_from_buffer, window_limit_mbit
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_diagnosis")
 
 
 #: Relative tolerance of an answer that is calculated from given numbers.

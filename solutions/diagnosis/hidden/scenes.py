@@ -21,7 +21,9 @@ from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q4_causes"
-CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps8_for_scenes").CAUSES
+CAUSES = load_module(
+    Path(__file__).parent.parent / "task.py", "tcplab_task_of_diagnosis_in_scenes"
+).CAUSES
 #: For each cause, groups of pauses (minimum and maximum number, minimum and maximum length in s).
 PAUSES = {
     "cork-not-pulled": [(4, 7, 0.217, 0.238), (10, 18, 0.012, 0.03)],

@@ -15,7 +15,7 @@ from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import Encapsulation, chain_cost, goodput_mbyte_s
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps1_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_pipes")
 
 MIB_PER_MB = 1e6 / 2**20
 

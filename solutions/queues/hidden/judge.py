@@ -20,7 +20,7 @@ from tcplab.grading.submission import Submission
 from tcplab.models import bdp_bytes, jain_index, sawtooth_share, serialisation_ms
 from tcplab.segments import FROM_CLIENT
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps10_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_queues")
 
 PACKET_BYTES = task.PACKET_BYTES
 #: Relative tolerance of a calculated answer.

@@ -16,7 +16,7 @@ from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.segments import SegmentArray
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps11_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_real_programs")
 
 EXACT = 0.002
 

@@ -20,7 +20,9 @@ from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q4_cause"
-CAUSES = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps11_for_scenes").CAUSES
+CAUSES = load_module(
+    Path(__file__).parent.parent / "task.py", "tcplab_task_of_real_programs_in_scenes"
+).CAUSES
 PORT = 80
 
 

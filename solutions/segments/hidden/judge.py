@@ -20,7 +20,7 @@ from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import announced_mss_bytes, header_share, mss_bytes
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps3_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_segments")
 
 ETHERNET_MTU = 1500
 TIMESTAMPS_OPTION = 12

@@ -14,7 +14,7 @@ from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import goodput_mbyte_s, segment_sizes
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps7_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_sendfile")
 
 BLOCK_BYTES = 4096
 #: Largest number of bytes that one call of sendfile(2) transfers.

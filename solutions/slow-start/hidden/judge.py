@@ -20,7 +20,7 @@ from tcplab.grading.checks import Hint, Verdict, combine
 from tcplab.grading.submission import Submission
 from tcplab.models import mathis_mbit
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps9_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_slow_start")
 
 MSS_BYTES = task.MSS_BYTES
 #: Relative tolerances of a calculated answer, and of one with Mathis's constant (1.31 or 1.3).

@@ -25,7 +25,7 @@ from tcplab.models import (
     receive_buffer_grant,
 )
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps2_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_tcp_vs_udp")
 
 #: The offset of a datagram's payload: Ethernet 14, IPv4 20, UDP 8.
 PAYLOAD_AT = 42

@@ -8,7 +8,7 @@ from tcplab.grading.assignment import load_module
 from tcplab.grading.checks import Hint, Verdict
 from tcplab.grading.submission import Submission
 
-task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_ps0_for_the_judge")
+task = load_module(Path(__file__).parent.parent / "task.py", "tcplab_task_of_the_lab")
 
 #: Bytes of a segment's headers: Ethernet 14, IPv4 20, TCP 20, time stamps option 12.
 HEADER_BYTES = 66
