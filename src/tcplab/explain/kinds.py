@@ -103,6 +103,9 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
         latest_ns = max(heard["time_ns"].max(initial=0), farewell_ns)
         if not len(lost) or (len(heard) and bool((lost["time_ns"] > latest_ns).all())):
             return None
+    late = sent["payload_bytes"][sent["time_ns"] > fins.min(initial=1 << 62)]
+    if conversation.is_tls and 0 < late.max(initial=0) <= _CLOSE_NOTIFY_BYTES:
+        return None  # TLS's farewell, which answers the server's FIN
     if not _was_used(conversation, reset_ns):
         return None
     socket = conversation.sockets.get("server")

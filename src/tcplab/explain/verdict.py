@@ -178,11 +178,14 @@ class _Judge:
     def _program(self, side: str) -> Mapping[str, object]:
         known = any(side in conversation.sockets for conversation in self._conversations)
         title = "" if known else " or TCP (no calls are recorded)"
+        # A capture at the receiver does not show what is in flight.
+        here = "no data was unacknowledged where the capture was made"
+        quiet = "nothing was in flight" if known else here
         did = ""
         if self._recorded is not None:
             did = kinds.doings_of(side, self._recorded, self._conversations, self.divisions)
             did = f"; meanwhile it was {did}" * bool(did)
-        return {"title": title, "did": did}
+        return {"title": title, "did": did, "quiet": quiet}
 
     # ---- small segments ----
 

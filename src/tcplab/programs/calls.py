@@ -247,8 +247,9 @@ def read_calls(path: File) -> CallLog:
     reader = _Reader()
     with Path(path).open(errors="replace") as lines:
         for line in lines:
-            if line.endswith("\n"):
-                reader.take(line.split())
+            if not line.endswith("\n"):
+                break  # the recorder is writing this line, and the next one would be its rest
+            reader.take(line.split())
     reader.log.steps.sort()
     return reader.log
 
