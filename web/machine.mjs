@@ -114,7 +114,7 @@ export async function start(base, progress, fetched = load) {
       });
       limits.forEach(clearTimeout);
       emulator.stop(); // an idle guest would use a processor, since its clock does not wait
-      if (answer === undefined) throw new Error(`no answer from the guest within ${limit_ms / 1000} s or a minute of its own clock`);
+      if (answer === undefined) throw new Error(`no answer from the guest within ${limit_ms / 1000} s or a minute of the guest's clock`);
       return answer;
     },
   };

@@ -56,7 +56,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
     if cause == "program-thinks":
         think_s = rtt_ms * rng.uniform(1.3, 2) / 1000
     elif cause == "many-small-writes":
-        early = early[::8]  # as long, without the segments
+        early = early[::8]  # One message per round trip takes as long.
     serve = partial(
         answer,
         header_bytes=header if cause == "body-waits-for-ack" else 0,

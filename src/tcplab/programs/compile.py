@@ -66,7 +66,7 @@ def compile_program(
     name: str, source: bytes, *, flags: Sequence[str] = (), compiler: Compiler = compile_here
 ) -> Built:
     """Compile a C file; link the course's library if the file includes one of its headers."""
-    if source[:2] in (b"\xff\xfe", b"\xfe\xff"):  # as editors on Windows save "Unicode"
+    if source[:2] in (b"\xff\xfe", b"\xfe\xff"):  # Editors on Windows save UTF-16.
         source = source.decode("utf-16", errors="replace").encode()
     given, inputs = {"program.c": source.replace(b"\r\n", b"\n")}, ["program.c"]
     headers = _shared_headers()
