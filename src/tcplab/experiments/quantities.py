@@ -169,7 +169,8 @@ class Variant(Data):
 
     @property
     def label(self) -> str:
-        return self._label.format(self) if self._label else str(self.key)
+        parts = self.key if isinstance(self.key, tuple) else (self.key,)
+        return self._label.format(self) if self._label else ", ".join(map(str, parts))
 
     def row(self) -> dict[str, Any]:
         """Return the label as "variant", the plain data fields, and the derived quantities."""

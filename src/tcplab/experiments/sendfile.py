@@ -318,7 +318,7 @@ class WithHeader(Variant, heading="method"):
     segments: Sequence[int] = column("segment sizes (bytes)", show=run_lengths)
 
 
-@experiment("sendfile-header", figure=("ms",))
+@experiment("sendfile-header", figure=("ms",), finding="Each option takes about {ms.same} ms")
 def measure_header(runs: Runs = 3) -> Result[WithHeader]:
     """Send a 100-byte header before a file, with TCP_CORK, MSG_MORE and TCP_NODELAY."""
     with Lab(rtt_ms=20) as lab, file_of(10_000) as path:
