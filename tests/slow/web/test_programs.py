@@ -217,8 +217,10 @@ def test_a_program_that_never_ends_is_stopped_and_the_page_says_so(browser: Any,
                 const { run_program } = await import("./programs.mjs");
                 const { "the-lab": lesson } = await (await fetch("lessons.json")).json();
                 const runs = [];
-                for (const source of sources)
-                    runs.push(await run_program(await computer(), "the-lab", lesson, source, 180_000));
+                for (const source of sources) {
+                    const machine = await computer();
+                    runs.push(await run_program(machine, "the-lab", lesson, source, 180_000));
+                }
                 return runs.map(({ problem, facts }) => [problem, facts]);
             }""",
             [source, original],
