@@ -153,7 +153,8 @@ def test_lessons_do_not_reveal_answers_before_the_question(book: dict[Path, Page
         lesson, page = path.stem.partition("-")[2], path.read_text()
         body = page[page.index("<article") :]
         measured = answers(body)
-        text = strip(body)
+        # The times of the three recorded changes differ in each recording.
+        text = re.sub(r"\bStarted as \./.*?I choose", "", strip(body), flags=re.DOTALL)
         for name, question in each(by_lesson[lesson].items()):
             words = without_separators(question.ask)
             compared += words in measured

@@ -56,6 +56,7 @@ def test_lesson_runs_with_nothing_on_stderr(
     assert all(len(text) > 20 for text in each(alternatives)), "a picture without words"
     if mode != "loopback":
         printed = "".join(out.text for out in outputs if out.get("name") == "stdout")
+        printed += "".join(out.get("data", {}).get("text/markdown", "") for out in outputs)
         absent = set(re.findall(r"([\w.-]+) is not installed: apt install ", html + printed))
         assert absent <= set(programs) | {"nc.openbsd"}
         not_measured = re.findall(r"not measured now: ([^<]*)", html)
