@@ -173,7 +173,7 @@ def odd_values(notebook: Notebook) -> None:
 
 
 def deep_value(data: bytes) -> bytes:
-    return data.replace(b'"id": "q2-answer"', b'"deep": %s' % (b"[" * 9000 + b"]" * 9000), 1)
+    return data.replace(b'"id": "q2-answer"', b'"deep": %s' % (b"[" * 100_000 + b"]" * 100_000), 1)
 
 
 def other_kernel(notebook: Notebook) -> None:
