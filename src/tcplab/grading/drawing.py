@@ -108,8 +108,6 @@ def draw(source: Path, *, captures: int = 0) -> Iterator[tuple[int, int]]:
     write_constants(source)
     if scenes is None:
         return
-    import pyroute2  # noqa: F401  # if threads import it at the same time, one finds it incomplete
-
     causes = dict(enumerate(causes_in_order(secret, source.name, scenes.CAUSES, count), start=1))
     with temporary_folder() as name:
         (folder := Path(name, "captures")).mkdir()

@@ -12,6 +12,7 @@ import itertools
 import os
 import socket
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from typing import Any, Final, Self
@@ -34,6 +35,7 @@ _PERMANENT: Final = 0x80  # NUD_PERMANENT in linux/neighbour.h
 #: Flags of a request: NLM_F_REQUEST and NLM_F_ACK, those that forbid an existing object (NLM_F_EXCL
 #: and NLM_F_CREATE), and the one that replaces it (NLM_F_REPLACE, netlink(7)).
 _REQUEST_AND_ACK, _NEW, _OLD = 0x5, 0x600, 0x100
+_IMPORTING: Final = threading.Lock()
 
 
 def _family(address: str) -> int:
@@ -44,9 +46,11 @@ class Interfaces:
     """Configure a network namespace's interfaces, or raise OSError if the kernel refuses."""
 
     def __init__(self, open_socket: Callable[[int, int, int], socket.socket]) -> None:
-        # On first use, this import takes about 0.1 s.
-        from pyroute2.netlink import rtnl
-        from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg, rtmsg
+        # On first use, this import takes about 0.1 s. Of two threads that import the package at the
+        # same time, one finds it incomplete.
+        with _IMPORTING:
+            from pyroute2.netlink import rtnl
+            from pyroute2.netlink.rtnl import ifaddrmsg, ifinfmsg, ndmsg, rtmsg
 
         self._rtnl = rtnl
         self._messages: dict[int, type[Any]] = {
