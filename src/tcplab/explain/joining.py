@@ -204,7 +204,7 @@ def _by_ends(segments: SegmentArray) -> Mapping[Ends, list[SegmentArray]]:
     numbers = tcp["connection"][order]
     by_ends: dict[Ends, list[SegmentArray]] = defaultdict(list)
     for part in np.split(order, np.flatnonzero(np.diff(numbers)) + 1) if len(tcp) else ():
-        rows: SegmentArray = tcp.take(part)  # type: ignore[assignment]
+        rows = tcp.rows_at(part)
         known = segments.connections[int(rows["connection"][0])]
         by_ends[known.client, known.server].append(rows)
     return by_ends

@@ -126,10 +126,14 @@ class SegmentArray(np.ndarray[tuple[Any, ...], np.dtype[Any]]):
             (np.asarray(self["src_port"]) == port) | (np.asarray(self["dst_port"]) == port)
         )
 
+    def rows_at(self, places: npt.NDArray[np.intp]) -> SegmentArray:
+        """Return the rows with these indices, ten times as fast as an index does."""
+        # take() copies whole rows, and an index or a mask copies field by field.
+        rows: SegmentArray = self.take(places)  # type: ignore[assignment]
+        return rows
+
     def _where(self, mask: BoolArray) -> SegmentArray:
-        # take() copies whole rows, and a mask copies field by field, which takes ten times as long.
-        chosen: SegmentArray = self.take(np.flatnonzero(mask))  # type: ignore[assignment]
-        return chosen
+        return self.rows_at(np.flatnonzero(mask))
 
     from_client = _mask("direction", lambda direction: direction == FROM_CLIENT)
     from_server = _mask("direction", lambda direction: direction == FROM_SERVER)

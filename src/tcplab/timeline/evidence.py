@@ -208,7 +208,7 @@ def _direction(rows: SegmentArray, options: SocketOptions | None, sender: str | 
 
 def _packets(rows: SegmentArray, direction: int) -> list[Packet]:
     indices = np.flatnonzero(rows["direction"] == direction)
-    chosen_rows: Any = rows.take(indices)
+    chosen_rows = rows.rows_at(indices)
     # Relative sequence numbers count the SYN as 0, so the first byte of data has number 1.
     start = np.maximum(chosen_rows["seq"] - 1, 0)
     offsets = start, start + chosen_rows["payload_bytes"], chosen_rows["ack"] - 1
@@ -269,7 +269,7 @@ def _smallest_rtt(rows: SegmentArray, direction: int) -> int | None:
     A retransmission clears all that waits, because the next ACK may answer either copy (Karn's
     algorithm).
     """
-    rows = rows.take(np.argsort(rows["time_ns"], kind="stable"))  # type: ignore[assignment]
+    rows = rows.rows_at(np.argsort(rows["time_ns"], kind="stable"))
     mine, again = rows["direction"] == direction, np.asarray(rows["is_retransmission"])
     sent = np.flatnonzero(mine & ~again & (rows.carries_data | rows.is_syn))
     acks = np.flatnonzero(~mine & rows.has_ack)

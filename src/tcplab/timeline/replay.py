@@ -340,7 +340,7 @@ class Replay:
         place = packet.time_ns, packet.offset, packet.payload_bytes, packet.gso_count
         segment = Segment(*number, *place, why.reason, why.evidence, why.missing)
         segment.holds, segment.released_by = tuple(holds), released_by
-        if self.writes and (carried := self._carried(packet)):
+        if carried := self._carried(packet):
             segment.message = carried[0].message
             segment.writes = tuple(write.number for write in carried)
             segment.waited_ms = (packet.time_ns - carried[0].time_ns) / 1e6
@@ -353,7 +353,7 @@ class Replay:
         return self.writes[first:last]
 
     def _holds_of(self, packet: Packet, hold: Hold | None) -> list[Hold]:
-        if not (self.writes and (carried := self._carried(packet))):
+        if not (carried := self._carried(packet)):
             return [hold] if hold else []
         late = takewhile(lambda hold: hold.end_ns > carried[0].time_ns, reversed(self.holds))
         excluded = (Reason.APPLICATION_IDLE, Reason.RETRANSMISSION)
