@@ -34,7 +34,7 @@ from tcplab.checks.parameters import Spelled as Spelled
 from tcplab.errors import MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
-from tcplab.experiments.mode import announce, recorded, why_not_live
+from tcplab.experiments.mode import announce_waiting, recorded, why_not_live
 from tcplab.experiments.provenance import RUNNING, disturbance, warning
 from tcplab.lab.host import started_commands
 
@@ -144,9 +144,7 @@ def experiment(
             if why := why_not_live(on_loopback=able) or machine.lacking(*programs):
                 return cast(R, recorded(name, arguments, why))
             try:
-                with exclusive(
-                    lambda: announce("**Waiting for another measurement on this machine.**")
-                ):
+                with exclusive(announce_waiting):
                     result = _run(name, function, None, args, kwargs)
             except MissingError as error:
                 return cast(R, recorded(name, arguments, str(error)))

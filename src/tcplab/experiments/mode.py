@@ -113,3 +113,8 @@ def announce(markdown: str) -> None:
 
     if get_ipython() is not None:
         display(Markdown(markdown))  # type: ignore[no-untyped-call]
+
+
+def announce_waiting() -> None:
+    """Show in a notebook that another measurement uses the machine."""
+    announce("**Waiting for another measurement on this machine.**")

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from tcplab.errors import LabError, MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
-from tcplab.experiments.mode import announce, recorded, why_not_live
+from tcplab.experiments.mode import announce_waiting, recorded, why_not_live
 from tcplab.experiments.provenance import provenance
 from tcplab.lab import Lab
 
@@ -50,7 +50,7 @@ def on_lab(lines: Callable[[Any], T], **parameters: Any) -> T:
         return _as_recorded(lines, arguments, why)
     try:
         with (
-            exclusive(lambda: announce("**Waiting for another measurement on this machine.**")),
+            exclusive(announce_waiting),
             Lab(**parameters) as lab,
         ):
             value = lines(lab)
