@@ -26,6 +26,14 @@ export TCPLAB_ENVIRONMENT := $(or $(if $(ACTIVE),$(shell cd / && "$(ACTIVE)/bin/
 export PYTHON
 export PATH := $(TCPLAB_ENVIRONMENT)/bin:$(PATH)
 
+# Only tools/setup knows CC=zig. It installs that compiler as the environment's cc. bash starts the script, since some unzip
+# programs drop the permission to execute.
+SETUP := bash tools/setup
+ifeq ($(CC),zig)
+SETUP := CC=zig $(SETUP)
+override CC := cc
+endif
+
 C_FILES := $(shell find src bench lessons/c -name '*.[ch]' 2>/dev/null)
 # A student's bundle has neither tests nor .ci.
 SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/* tests/fuzz/run) $(wildcard web/init)
@@ -36,18 +44,17 @@ SCRIPTS := $(shell grep -sl '^#!.*bash' .ci/run deploy/jupyterhub/* start tools/
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
 
-# Call the scripts through bash, since some unzip programs drop the permission to execute.
 setup: ## install packages pinned by hash into .venv, and compile the C programs
-	@bash tools/setup
+	@$(SETUP)
 
 setup-dev: ## set up .venv with the tools for tests and checks, too
-	@bash tools/setup --dev
+	@$(SETUP) --dev
 
 demo: setup ## open a lecture demo in the browser; NAME=cork opens another (`tcplab demo` lists them)
 	@tcplab demo "$(NAME)"
 
 lab: ## set up, report what this machine can do, then open the course in JupyterLab
-	@bash tools/setup || [ $$? = 3 ] # a mistake in a C program must not keep the course closed
+	@$(SETUP) || [ $$? = 3 ] # a mistake in a C program must not keep the course closed
 	@tcplab lab .
 
 test-class: setup-dev ## grade a class of 225 with damaged and hostile submissions (minutes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -211,6 +212,18 @@ def test_notebooks_hold_no_outputs() -> None:
         counted = [cell for cell in notebook["cells"] if cell.get("execution_count") is not None]
         widgets = notebook["metadata"].get("widgets", [])
         assert [*kept, *counted, *widgets] == [], f"{path.relative_to(ROOT)}: make format"
+
+
+# ---- compilers ----
+
+
+@pytest.mark.parametrize("compiler", ["zig", "clang"])
+def test_only_the_set_up_sees_the_compiler_zig(compiler: str) -> None:
+    show = "show:; @printf '%s: %s' '$(SETUP)' \"$${CC-}\""
+    command = ["make", "--no-print-directory", f"--eval={show}", "show", f"CC={compiler}"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    wanted = {"zig": "CC=zig bash tools/setup: ", "clang": "bash tools/setup: clang"}
+    assert shown == wanted[compiler]
 
 
 # ---- containers ----
