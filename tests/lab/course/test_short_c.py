@@ -16,6 +16,7 @@ from tcplab import Lab
 from tcplab.course import short_c
 from tcplab.course.short_c import Ran
 from tcplab.errors import ParameterError
+from tcplab.experiments.diagnosis import run
 from tcplab.programs.compile import compile_program
 
 PROGRAMS = sorted((ROOT / "lessons/c").glob("*.c"))
@@ -150,15 +151,31 @@ def test_without_a_laboratory_three_recorded_changes_are_offered(
     monkeypatch.setattr(short_c, "announce", pages.append)
     for slug in each(list(short_c.CASES)):
         assert short_c.check(slug).passed is None
-        answers = re.findall(r"\*\*(That is it|Not quite)\.\*\* (.+)", pages[-1])
-        assert sorted(title for title, _ in answers) == ["Not quite", "Not quite", "That is it"]
-        assert len({reason for _, reason in answers}) == 3
-        # The recorded changes are changes to the program of today.
-        lines = {"…", *(ROOT / f"lessons/c/{slug}.c").read_text().splitlines()}
-        changes = re.findall(r"```diff\n(.*?)\n```", pages[-1], re.DOTALL)
-        kept = [[line[1:] for line in text.splitlines() if line[0] != "+"] for text in changes]
-        assert len(kept) == 3
-        assert all(line in lines for text in kept for line in text), slug
+        assert_offers_three_changes(pages[-1], ROOT / f"lessons/c/{slug}.c")
+
+
+def test_so_are_changes_to_the_three_slow_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCPLAB_MODE", "recorded")
+    pages: list[str] = []
+    monkeypatch.setattr(run, "announce", pages.append)
+    for program in run.CASES:
+        path = run.copy(program, tmp_path)
+        assert run.check(path).passed is None
+        assert_offers_three_changes(pages[-1], path)
+
+
+def assert_offers_three_changes(page: str, program: Path) -> None:
+    answers = re.findall(r"\*\*(That is it|Not quite)\.\*\* (.+)", page)
+    assert sorted(title for title, _ in answers) == ["Not quite", "Not quite", "That is it"]
+    assert len({reason for _, reason in answers}) == 3
+    # The recorded changes are changes to the program of today.
+    lines = {"…", *program.read_text().splitlines()}
+    changes = re.findall(r"```diff\n(.*?)\n```", page, re.DOTALL)
+    kept = [[line[1:] for line in text.splitlines() if line[0] != "+"] for text in changes]
+    assert len(kept) == 3
+    assert all(line in lines for text in kept for line in text), program
 
 
 @pytest.mark.needs_lab

@@ -27,8 +27,8 @@ from tcplab.experiments.diagnosis.cases import (
     Requests,
     Ticker,
 )
-from tcplab.experiments.mode import mode
-from tcplab.lab import Lab, program_path, why_no_lab
+from tcplab.experiments.mode import announce, why_not_live
+from tcplab.lab import Lab, program_path
 from tcplab.lab.scratch import temporary_folder
 from tcplab.programs import SocketOptions, read_log, run_pair
 from tcplab.programs.compile import compile_program
@@ -182,8 +182,8 @@ def check(source: str | os.PathLike[str]) -> CodeVerdict:
     """Compile a changed program, run it in a lab, and check its traffic.
 
     A file that does not compile, fails, hangs or changes the data has not passed, and the message
-    gives the reason. In any mode but "live", `passed` is None. The name of the file must contain
-    the program's name ("faulty_request.c").
+    gives the reason. In any mode but "live", `passed` is None, and a notebook shows three recorded
+    changes. The name of the file must contain the program's name ("faulty_request.c").
     """
     path = Path(source)
     which = _program_of(path)
@@ -191,11 +191,10 @@ def check(source: str | os.PathLike[str]) -> CodeVerdict:
         raise ParameterError(
             f"{path}: no such file; diagnosis.copy({which!r}) makes one to start from"
         )
-    if (now := mode()) != "live":
-        why = why_no_lab() or f"TCPLAB_MODE={now}"
-        return CodeVerdict(
-            which, None, f"The check counts segments on a laboratory's link: {why}.", {}
-        )
+    if why := why_not_live():
+        announce((Path(__file__).parent / f"your_turn/{which}.md").read_text())
+        message = f"The check needs a lab ({why}). Choose one of three recorded changes instead."
+        return CodeVerdict(which, None, message, {})
     case = CASES[which]
     with temporary_folder() as directory:
         try:
