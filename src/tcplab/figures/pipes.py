@@ -33,7 +33,8 @@ def copy_path(result: Result[Chain], key: str) -> Picture:
     chain = result[key]
     if not chain.runs:
         raise ValueError(f"{chain.pipeline.name} was not measured: {chain.missing}")
-    measured = [chain for chain in result.variants if chain.runs]
+    place = chain.pipeline.wire
+    measured = [each for each in result.variants if each.runs and each.pipeline.wire == place]
     figure, axes = canvas.new_axes()
     _draw_path(axes, chain.pipeline)
     title, note = _path_finding(chain, measured)

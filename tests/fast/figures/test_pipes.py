@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.support.figures.readable import assert_readable
+from tests.support.lessons import BY_SLUG, cells, imports
 
 from tcplab import figures
 from tcplab.experiments import Result
@@ -61,6 +62,14 @@ def assert_path_shows_each_copy(pipeline: Pipeline) -> figures.Picture:
     numbers = [int(text) for text in written if text.isdecimal()]
     assert numbers == list(range(1, pipeline.cost.copies + 1))
     return picture
+
+
+def test_pipelines_of_one_place_are_shown_together() -> None:
+    assert figures.copy_path(MADE, "no-copy").title.endswith("6.4 times as fast as dd | nc → nc")
+    names = {**imports(BY_SLUG["pipes"]), "result": MADE, "display": str}
+    [cell] = [cell for cell in cells(BY_SLUG["pipes"], "code") if "over 1 Gbit/s" in cell]
+    exec(cell, names)
+    assert [rate for _name, rate in names["rows"][1:]] == [116]
 
 
 def test_nothing_measured_is_refused() -> None:
