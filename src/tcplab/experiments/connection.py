@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
@@ -13,11 +12,9 @@ from tcplab.experiments.exchange import Exchanged, both_ends
 from tcplab.experiments.parameters import RttMs
 from tcplab.experiments.sockets import connection
 from tcplab.lab import Lab
-from tcplab.programs import Event
 from tcplab.segments import FROM_CLIENT, flag_names
 from tcplab.tables import Column
 from tcplab.timeline import Exchange
-from tcplab.timeline.sockets import read_tcp_info
 
 QUESTION: Final = b"hello"
 
@@ -60,23 +57,11 @@ class ShortConnection(Exchanged):
 def measure(rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0) -> ShortConnection:
     """Record a connection that carries ten bytes, packet by packet."""
     with Lab(rtt_ms=rtt_ms) as lab:
-        with both_ends(lab) as recorded:
-            log, info = _converse(lab)
-        exchange = Exchange(None, log, tcp_info=info, nodelay=False, **recorded)
-        return ShortConnection(exchange, provenance(lab))
-
-
-def _converse(lab: Lab) -> tuple[list[Event], dict[str, Any]]:
-    log: list[Event] = []
-    with connection(lab) as (client, server):
-        log.append(Event(time.time_ns(), "write", len(QUESTION)))
-        client.sendall(QUESTION)
-        server.sendall(server.recv(100).upper())
-        answer = client.recv(100)
-        log.append(Event(time.time_ns(), "reply", len(answer)))
-        info = read_tcp_info(client)
-        client.shutdown(socket.SHUT_WR)
-        server.recv(100)
-        server.close()
-        client.recv(100)
-    return log, info
+        with both_ends(lab) as recorded, connection(lab, first=QUESTION) as (client, server):
+            server.sendall(server.recv(100).upper())
+            client.recv(100)
+            client.shutdown(socket.SHUT_WR)
+            server.recv(100)
+            server.close()
+            client.recv(100)
+        return ShortConnection(Exchange(None, nodelay=False, **recorded), provenance(lab))

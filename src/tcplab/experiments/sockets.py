@@ -17,9 +17,12 @@ MSS_BYTES: Final = 1448  # MTU 1500 minus 20 (IP), 20 (TCP) and 12 (timestamps o
 
 @contextmanager
 def connection(
-    network: Network, *, before: int | None = None, after: int | None = None
+    network: Network, *, before: int | None = None, after: int | None = None, first: bytes = b""
 ) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Yield a connected sender and receiver; set SO_RCVBUF `before` listen(), `after` accept()."""
+    """Yield a connected sender and receiver; set SO_RCVBUF `before` listen(), `after` accept().
+
+    The sender sends `first` as soon as it is connected, half a round trip before the receiver is.
+    """
     with network.server.socket() as listener, network.client.socket() as sender:
         for end in (listener, sender):
             end.settimeout(30)
@@ -28,6 +31,7 @@ def connection(
         listener.bind((network.server.address, 0))
         listener.listen()
         sender.connect(listener.getsockname())
+        sender.sendall(first)
         receiver, _address = listener.accept()
         with receiver:
             receiver.settimeout(30)
