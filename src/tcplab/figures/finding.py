@@ -26,7 +26,7 @@ from tcplab.tables import Column, cell, digits
 #: Numbers whose ratio is smaller are nearly the same.
 _CLEARLY: Final = 1.1
 #: A model that differs by a larger share from a measurement does not explain it.
-_NEAR: Final = 0.25
+_NEAR: Final = 0.4
 
 
 class _ContradictedError(TcplabError):
