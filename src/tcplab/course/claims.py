@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from tcplab import models
 from tcplab.errors import ParameterError, TcplabError
+from tcplab.experiments.provenance import warning_note
 from tcplab.tables import Column, Table, cell, count
 
 VERDICTS: Final = ("holds", "holds with limits", "refuted", "not testable here")
@@ -189,6 +190,10 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, 
             f"{number.least:g} to {number.most:g}, not {number}" for number in missed
         )
         reason += f". “{claim['verdict'].capitalize()}” would take {wanted}."
+        used = {entry[0] for entry in claim["numbers"].values()}
+        notes = {warning_note(results[name].provenance) for name in used} - {""}
+        if notes:
+            verdict, reason = UNDECIDED, " ".join([reason, *sorted(notes)])
     return verdict, reason
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 from tcplab.errors import LabError, MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
-from tcplab.experiments.mode import announce_waiting, recorded, why_not_live
-from tcplab.experiments.provenance import provenance
+from tcplab.experiments.mode import announce, announce_waiting, recorded, why_not_live
+from tcplab.experiments.provenance import disturbance, is_busy, provenance
 from tcplab.lab import Lab
 
 T = TypeVar("T")
@@ -41,7 +41,8 @@ def on_lab(lines: Callable[[Any], T], **parameters: Any) -> T:
         live = on_lab(greeting, rtt_ms=20)
 
     If the mode does not allow this, or a program is missing, the function's recorded result is
-    returned, and a notebook says so. Without a recording of the same code, LabError is raised.
+    returned, and a notebook says so. It also says that the machine was busy. Without a recording
+    of the same code, LabError is raised.
 
     The function must return plain data, Sniffed, or scapy packets.
     """
@@ -49,16 +50,15 @@ def on_lab(lines: Callable[[Any], T], **parameters: Any) -> T:
     if why := why_not_live():
         return _as_recorded(lines, arguments, why)
     try:
-        with (
-            exclusive(announce_waiting),
-            Lab(**parameters) as lab,
-        ):
+        with exclusive(announce_waiting), Lab(**parameters) as lab, disturbance(lab) as found:
             value = lines(lab)
             if directory := os.environ.get("TCPLAB_RECORD"):
                 origin = provenance(lab, experiment=_NAME, source=_digest(lines))
                 recordings.save(directory, _NAME, arguments, Lines(value, origin))
     except MissingError as error:
         return _as_recorded(lines, arguments, str(error))
+    if is_busy(found):
+        announce("*The machine was busy, so do not rely on the times and groups below.*")
     return value
 
 

@@ -81,6 +81,12 @@ def _waited_s() -> float | None:
     return int(re.findall(r"^some .*total=(\d+)", text)[0]) / 1e6
 
 
+def is_busy(disturbed: Mapping[str, Any]) -> bool:
+    """Return True if a disturbance may have changed times, whatever was measured."""
+    waited = disturbed.get("cpu_pressure", 0.0)
+    return bool(waited > _PRESSURE or disturbed["wire_late_p99_ms"] > _LATE_MS)
+
+
 def warning(result: Any) -> str:
     """Say which kinds of numbers a disturbance may have changed in a live result, or return ""."""
     origin = result.provenance

@@ -179,6 +179,7 @@ class Made:
 
     def __init__(self, **row: Any) -> None:
         self.row = {"variant": "only"} | row
+        self.provenance = {"disturbed": "the machine was busy" if row.get("ms") == 9.0 else ""}
 
     def rows(self) -> list[dict[str, Any]]:
         return [self.row]
@@ -190,6 +191,7 @@ class Made:
         (2.0, "refuted", "it takes 2.0 ms"),
         ([0.5, 2.0], claims.UNDECIDED, "“Refuted” would take 1 to 3, not 1.2 (0.5–2.0 in 2 runs)."),
         (7.0, claims.OTHERWISE, "“Refuted” would take 1 to 3, not 7.0."),
+        (9.0, claims.UNDECIDED, "not 9.0. The machine was busy."),
         (None, claims.NOT_MEASURED, "it takes – ms"),
     ],
 )

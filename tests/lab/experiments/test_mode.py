@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,11 @@ def test_recording_of_other_lines_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     def mine(lab: Any) -> int:
         return len(lab.client.address)
 
+    module, said = sys.modules[on_lab.__module__], list[str]()
+    monkeypatch.setattr(module, "announce", said.append)
+    monkeypatch.setattr(module, "is_busy", lambda _disturbed: True)
     assert on_lab(mine) == len("10.0.0.1")
+    assert "busy" in said[0]
 
     def mine(lab: Any) -> int:  # type: ignore[no-redef]
         return len(lab.server.name)
