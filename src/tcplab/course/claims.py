@@ -191,9 +191,8 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, 
         )
         reason += f". “{claim['verdict'].capitalize()}” would take {wanted}."
         used = {entry[0] for entry in claim["numbers"].values()}
-        notes = {warning_note(results[name].provenance) for name in used} - {""}
-        if notes:
-            verdict, reason = UNDECIDED, " ".join([reason, *sorted(notes)])
+        if notes := sorted({warning_note(results[name].provenance) for name in used} - {""}):
+            verdict, reason = UNDECIDED, " ".join([reason, *notes])
     return verdict, reason
 
 

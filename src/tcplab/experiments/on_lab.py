@@ -14,7 +14,7 @@ from tcplab.errors import LabError, MissingError
 from tcplab.experiments import recordings
 from tcplab.experiments.exclusive import exclusive
 from tcplab.experiments.mode import announce, announce_waiting, recorded, why_not_live
-from tcplab.experiments.provenance import disturbance, is_busy, provenance
+from tcplab.experiments.provenance import disturbance, provenance, was_busy
 from tcplab.lab import Lab
 
 T = TypeVar("T")
@@ -41,10 +41,9 @@ def on_lab(lines: Callable[[Any], T], **parameters: Any) -> T:
         live = on_lab(greeting, rtt_ms=20)
 
     If the mode does not allow this, or a program is missing, the function's recorded result is
-    returned, and a notebook says so. It also says that the machine was busy. Without a recording
-    of the same code, LabError is raised.
+    returned, and a notebook says so. Without a recording of the same code, LabError is raised.
 
-    The function must return plain data, Sniffed, or scapy packets.
+    The function must return plain data, Sniffed, or scapy packets. A busy machine is announced.
     """
     arguments = {"lines": lines.__name__, **parameters}
     if why := why_not_live():
@@ -57,7 +56,7 @@ def on_lab(lines: Callable[[Any], T], **parameters: Any) -> T:
                 recordings.save(directory, _NAME, arguments, Lines(value, origin))
     except MissingError as error:
         return _as_recorded(lines, arguments, str(error))
-    if is_busy(found):
+    if was_busy(found):
         announce("*The machine was busy, so do not rely on the times and groups below.*")
     return value
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,10 +82,9 @@ def _waited_s() -> float | None:
     return int(re.findall(r"^some .*total=(\d+)", text)[0]) / 1e6
 
 
-def is_busy(disturbed: Mapping[str, Any]) -> bool:
+def was_busy(found: Mapping[str, float]) -> bool:
     """Return True if a disturbance may have changed times, whatever was measured."""
-    waited = disturbed.get("cpu_pressure", 0.0)
-    return bool(waited > _PRESSURE or disturbed["wire_late_p99_ms"] > _LATE_MS)
+    return found.get("cpu_pressure", 0) > _PRESSURE or found["wire_late_p99_ms"] > _LATE_MS
 
 
 def warning(result: Any) -> str:
@@ -99,10 +99,10 @@ def warning(result: Any) -> str:
         if column.format and not _NOT_MEASURED.match(column.heading)
     ]
     headings = " | ".join(column.heading for column in measured)
-    shortest_ms = min((ms for column in measured for ms in _times_ms(result, column)), default=0.0)
+    shortest_ms = min((ms for column in measured for ms in _times_ms(result, column)), default=inf)
     late_ms, waited = origin["wire_late_max_ms"], origin.get("cpu_pressure", 0.0)
     is_busy = waited > _PRESSURE
-    on_cpu = is_busy and (shortest_ms < _CPU_MS or not origin["wire_packets"])
+    on_cpu = is_busy and ("CPU" in headings or shortest_ms < _CPU_MS or not origin["wire_packets"])
     is_slow = is_busy or origin["wire_late_p99_ms"] > _LATE_MS or late_ms > _STALL_MS
     affected = {
         "times": _TIME.search(headings) and (on_cpu or late_ms > max(_LATE_MS, shortest_ms / 4)),
@@ -110,6 +110,7 @@ def warning(result: Any) -> str:
         "losses": is_busy and any(_LOSS.search(column.heading) for column in measured),
     }
     names = " and ".join(kind for kind, is_affected in affected.items() if is_affected)
+    names = names.replace(" and rates and", ", rates and")
     why = f"a packet left the wire {late_ms:.0f} ms late"
     if is_busy:
         why = f"programs waited for a CPU during {waited:.0%} of the run"
@@ -117,12 +118,12 @@ def warning(result: Any) -> str:
 
 
 def _times_ms(result: Any, column: Column) -> list[float]:
-    """Return a column's times. A CPU time counts as short, as other programs always change it."""
-    if not (unit := _TIME.search(column.heading)):
+    """Return a column's times, or none for a CPU time, which a late packet does not change."""
+    unit = _TIME.search(column.heading)
+    if not unit or "CPU" in column.heading:
         return []
-    factor = 0.001 if "CPU" in column.heading else _UNITS[unit[1]]
     values = (row[column.key] for row in result.rows())
-    return [factor * value for value in values if isinstance(value, int | float) and value]
+    return [_UNITS[unit[1]] * value for value in values if isinstance(value, int | float) and value]
 
 
 def warning_note(provenance: Mapping[str, Any]) -> str:

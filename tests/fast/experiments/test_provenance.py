@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tcplab.experiments import buffers, cork, maxseg, mtu, table, udp_receive_buffers
+from tcplab.experiments import buffers, cork, maxseg, mtu, sendfile, table, udp_receive_buffers
 from tcplab.experiments.provenance import disturbance, warning
 
 
@@ -21,6 +21,7 @@ from tcplab.experiments.provenance import disturbance, warning
         (cork.measure, {"wire_missed": 1}, "do not conclude from this run$"),
         (cork.measure_forgotten, {"cpu_pressure": 0.9, "wire_late_max_ms": 30}, ""),
         (cork.measure_forgotten, {"wire_late_max_ms": 60}, "times$"),
+        (sendfile.measure_wire, {"wire_late_max_ms": 9}, ""),  # its CPU times are not affected
         (buffers.measure, {"wire_late_max_ms": 40}, ""),
         (buffers.measure, {"wire_late_max_ms": 60}, "not rely on rates$"),
         (maxseg.measure, {"cpu_pressure": 1.0, "wire_late_max_ms": 300}, ""),  # has only sizes
