@@ -255,10 +255,10 @@ def _explain_capture(
     """Print the verdict on a capture, the segments of one connection, or both; save the figure."""
     import numpy as np
 
-    from tcplab.segments import TCP, from_file
+    from tcplab.segments import from_file
+    from tcplab.timeline.evidence import of_tcp
 
-    segments = from_file(capture)
-    tcp = segments[segments["protocol"] == TCP]
+    tcp = of_tcp(from_file(capture))
     numbers = np.unique(tcp["connection"]).tolist()
     listed = len(tcp) <= MOST_LISTED or evidence.of_one_sender
     if evidence.connection is None and not figure and not (len(numbers) <= 1 and listed):
@@ -288,10 +288,12 @@ def from_capture(capture: str, evidence: OfCapture, rate_mbit: float | None = No
     from tcplab.explain.answer import explained
     from tcplab.explain.recording import CommandExchange
     from tcplab.programs import CallLog
+    from tcplab.timeline.evidence import of_tcp
 
     near = open_capture(capture)
+    of_tcp(near.segments)
     times = near.segments["time_ns"]
-    span = (int(times.min()), int(times.max())) if len(times) else (0, 0)
+    span = int(times.min()), int(times.max())
     far = open_capture(evidence.peer_capture) if evidence.peer_capture else None
     return explained(CommandExchange(CallLog(whole=True), None, near, far, span, rate_mbit))
 

@@ -305,7 +305,7 @@ class _Judge:
         fast: list[float] = []
         repairs = []
         for wait in self._waits["loss"]:
-            reported = wait.segment is not None and "duplicate ACK" in wait.segment.evidence
+            reported = wait.segment is not None and wait.segment.by_report
             (fast if reported or wait.ms < rto_ms else slow).append(wait.ms)
         for name, several in (("loss-by-timer", slow), ("loss-by-report", fast)):
             if several:

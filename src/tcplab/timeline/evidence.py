@@ -12,7 +12,7 @@ from tcplab.models.buffers import MAX_WINDOW_SCALE
 from tcplab.programs import Event, SocketOptions
 from tcplab.programs.reports import TcpInfo
 from tcplab.segments import FIN, TCP, SegmentArray
-from tcplab.segments.left_out import in_words
+from tcplab.segments.left_out import counted
 from tcplab.timeline.clocks import on_one_clock, straightened
 from tcplab.timeline.copies import without_copies
 
@@ -74,7 +74,7 @@ class Evidence:
     def __init__(self, exchange: Any, connection: int | None, sender: str | None) -> None:
         self.exchange = exchange
         segments, options = exchange.captured, exchange.options
-        tcp: SegmentArray = segments[segments["protocol"] == TCP]
+        tcp = of_tcp(segments)
         # `copies` counts packets recorded twice, whose second copies are left out.
         rows, self.copies = without_copies(tcp.of(_choose(tcp, options, connection)))
         is_logged = exchange.log is not None or exchange.peer_log is not None
@@ -163,12 +163,17 @@ def _is_at_peer(rows: SegmentArray, direction: int) -> bool:
 # ---- which connection, and which side of it ------------------------------------------------------
 
 
-def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None) -> int:
+def of_tcp(segments: SegmentArray) -> SegmentArray:
+    """Return the TCP segments of a capture, or raise ValueError if there are none."""
+    tcp: SegmentArray = segments[segments["protocol"] == TCP]
     if not len(tcp):
-        unread = f" ({in_words(tcp.left_out)})" if tcp.left_out else ""
-        raise ValueError(
-            f"the capture holds no TCP segment{unread}: was it taken on the right interface?"
-        )
+        others = {"UDP": len(segments)} if len(segments) else {}
+        packets = counted({**others, **segments.left_out})
+        raise ValueError(f"nothing to explain: the capture holds {packets}, and none is TCP")
+    return tcp
+
+
+def _choose(tcp: SegmentArray, options: SocketOptions | None, wanted: int | None) -> int:
     numbers = np.unique(tcp["connection"]).tolist()
     if wanted is not None:
         if wanted not in numbers:

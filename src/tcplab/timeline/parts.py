@@ -103,6 +103,7 @@ class Segment:
     acked_ns: int | None = None
     #: Transit time beyond that of the fastest segment, or None if unknown
     queued_ms: float | None = None
+    by_report: bool = False  #: True if it was resent because ACKs reported a gap
 
     @property
     def end(self) -> int:

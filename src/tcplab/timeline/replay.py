@@ -366,7 +366,7 @@ class Replay:
             self._append(packet, self._why_needless(packet))
             self._remember(packet)
             return
-        evidence = self._loss(packet, first_ns)
+        evidence, by_report = self._loss(packet, first_ns)
         first_ns = self._gap_noticed(packet) if first_ns is None else first_ns
         self._lost()
         why = Why(Reason.RETRANSMISSION, evidence)
@@ -374,6 +374,7 @@ class Replay:
         hold = Hold(since_ns, packet.time_ns, why.reason, evidence, "", packet.payload_bytes)
         self.holds.append(hold)
         self._append(packet, why, [hold])
+        self.segments[-1].by_report = by_report
         self._resent.append((len(self.holds) - 1, self.segments[-1]))
         self._remember(packet)
         self._last_left[packet.offset] = self._last_sent_ns = packet.time_ns
@@ -401,19 +402,19 @@ class Replay:
         self._filled.add(at)
         return self._gap_ns[at]
 
-    def _loss(self, packet: Packet, first_ns: int | None) -> str:
-        """Return the evidence of a loss, such as three duplicate ACKs (RFC 5681, 3.2).
+    def _loss(self, packet: Packet, first_ns: int | None) -> tuple[str, bool]:
+        """Return the evidence of a loss, and whether the receiver reported it (RFC 5681, 3.2).
 
         An ACK that came before the bytes were last sent does not show their loss.
         """
         if first_ns is None:
             if (noticed_ns := self._gap_noticed(packet)) is None:
-                return "when its bytes first left is not in the capture"
+                return "when its bytes first left is not in the capture", False
             ago = f"{(packet.time_ns - noticed_ns) / 1e6:.1f} ms before"
-            return f"later bytes had come {ago}; its first copy did not get here"
+            return f"later bytes had come {ago}; its first copy did not get here", False
         if (known := self.sender.una - packet.offset) > 0:
             quiet_ms = (packet.time_ns - self._seen.last_news_ns) / 1e6
-            return f"the ACK of its first {count_bytes(known)} came {quiet_ms:.1f} ms before"
+            return f"the ACK of its first {count_bytes(known)} came {quiet_ms:.1f} ms before", False
         left_ns = self._last_left.get(packet.offset, first_ns)
         waited_ms = (packet.time_ns - left_ns) / 1e6
         duplicates = self._duplicate_acks
@@ -423,14 +424,14 @@ class Replay:
             acks = "a duplicate ACK" if duplicates == 1 else f"{duplicates} duplicate ACKs"
             how = " (SACK)" if self._with_sack else ""
             after_ms = (packet.time_ns - first_ns) / 1e6
-            return f"reported missing by {acks}{how}, {after_ms:.1f} ms after it first left"
+            return f"reported missing by {acks}{how}, {after_ms:.1f} ms after it first left", True
         quiet_ns = packet.time_ns - self._seen.last_news_ns
         recovering = self._seen.recovery_end > self.sender.una
         if recovering and self._seen.last_news_ns > left_ns and quiet_ns < LATE_NS:
-            return f"an ACK of data before it came {quiet_ns / 1e6:.1f} ms ago: the next gap"
+            return f"an ACK of data before it came {quiet_ns / 1e6:.1f} ms ago: the next gap", True
         if packet.time_ns - left_ns < max(self._rtt_ns, CLOSE_NS):
-            return f"{waited_ms:.1f} ms after it left, sooner than its ACK could come"
-        return f"no ACK of it for {waited_ms:.1f} ms"
+            return f"{waited_ms:.1f} ms after it left, sooner than its ACK could come", False
+        return f"no ACK of it for {waited_ms:.1f} ms", False
 
     def _why_needless(self, packet: Packet) -> Why:
         """Return the reason for a copy of an earlier packet, or for data that was already ACKed."""
