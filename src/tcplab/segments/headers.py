@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tcplab.segments import left_out, pcap
-from tcplab.segments.table import TCP, UDP
+from tcplab.segments.table import SYN, TCP, UDP
 
 #: Address and port of one end of a connection.
 End = tuple[bytes, int]
@@ -48,6 +48,8 @@ def decode(frame: bytes, wire_bytes: int, link_type: int) -> Decoded:
             with suppress(LeftOut):  # otherwise it is a UDP packet like any other
                 return decode(frame[inner[0] :], wire_bytes - inner[0], inner[1])
         columns = (_tcp if protocol == TCP else _udp)(frame, at, end)
+        if columns.get("flags", 0) & SYN and end > wire_bytes:  # a damaged length in the IP header
+            columns["payload_bytes"] = max(columns["payload_bytes"] - (end - wire_bytes), 0)
     except (struct.error, IndexError):
         raise LeftOut(left_out.CUT) from None
     source, target = struct.unpack_from(">HH", frame, at)
