@@ -22,6 +22,8 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 def without(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
     """Return the parts of `intervals` that are not in `others`. Both must be merged."""
+    if not others:
+        return list(intervals)
     rest: list[Interval] = []
     i = 0
     for start, end in intervals:

@@ -45,6 +45,7 @@ _NEVER_CAME: Final = 3
 _IN_TURN: Final = 0.9
 #: Linux starts slow start again after a pause longer than the RTO, which is at least 200 ms.
 _IDLE_NS: Final = 200_000_000
+_NEVER_NS: Final = 1 << 62
 
 
 def waits(conversation: Conversation) -> Iterator[Wait]:
@@ -393,8 +394,8 @@ def divided(conversation: Conversation, waited: Iterable[Wait]) -> Division:
     has_some, rest = shared_out(unread, rest)
     for side, intervals in has_some.items():
         total[side] += intervals
-    for start, end in rest:
-        total[_whose_turn(nexts, start, end)].append((start, end))
+    for interval, side in zip(rest, _whose_turns(nexts, rest), strict=True):
+        total[side].append(interval)
     result = {cause: merged(several) for cause, several in total.items()}
     return Division(result, _by_kernel(conversation, result))
 
@@ -481,18 +482,19 @@ def in_turn(conversation: Conversation) -> int:
     return len(began_ns) if lasted and alone >= _IN_TURN * len(began_ns) else 0
 
 
-def _whose_turn(nexts: Mapping[str, Sequence[int]], start_ns: int, until_ns: int) -> str:
-    """Return the awaited side, whose event comes next. If none does, it is the server.
+def _whose_turns(nexts: Mapping[str, Sequence[int]], waited: Sequence[Interval]) -> Iterator[str]:
+    """Yield each wait's awaited side, whose event comes next. If none does, it is the server.
 
     A wait ends when a packet leaves, and on a busy machine its write began milliseconds before.
     """
-    early_ns = min(max((until_ns - start_ns) // 2, 1_000_000), 5_000_000)
-    turns = [
-        (times[at], side)
-        for side, times in nexts.items()
-        if (at := bisect.bisect_left(times, until_ns - early_ns)) < len(times)
-    ]
-    return min(turns)[1] if turns else "server"
+    starts, ends = np.array(waited, np.int64).reshape(-1, 2).T
+    since = ends - np.clip((ends - starts) // 2, 1_000_000, 5_000_000)
+    turns = {}
+    for side in ("client", "server"):
+        times = np.array([*nexts.get(side, ()), _NEVER_NS])
+        turns[side] = times[np.searchsorted(times, since)]
+    is_client = (turns["client"] <= turns["server"]) & (turns["client"] < _NEVER_NS)
+    return (("server", "client")[turn] for turn in is_client.tolist())
 
 
 def limited_us(socket: SocketCalls, count: str) -> int:

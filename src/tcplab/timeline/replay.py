@@ -134,12 +134,12 @@ class Replay:
         # If times are equal, calls come first, because a write is logged before it is made. Packets
         # follow in the order of the capture.
         several = self._e.log or (), self._e.into, self._e.out
-        times = [one.time_ns for some in several for one in some]
+        times = np.array([one.time_ns for some in several for one in some], np.int64)
         orders = [-1] * len(several[0]) + [one.index for some in several[1:] for one in some]
-        firsts = 0, len(several[0]), len(several[0]) + len(several[1])
-        for place in np.lexsort((orders, times)).tolist():
-            kind = (place >= firsts[1]) + (place >= firsts[2])
-            yield ReplayEvent(times[place], ("app", "in", "out")[kind], place - firsts[kind])
+        kinds = np.repeat(("app", "in", "out"), [*map(len, several)])
+        numbers = np.concatenate([np.arange(len(some)) for some in several])
+        places = np.lexsort((orders, times))
+        yield from map(ReplayEvent, *(part[places].tolist() for part in (times, kinds, numbers)))
 
     def _end(self) -> None:
         self._close(self._e.end_ns, ended=False)
@@ -151,6 +151,8 @@ class Replay:
 
     def _judge(self, moment: ReplayEvent) -> None:
         """Find the obstacle after an event, and open or close a hold accordingly."""
+        if self._e.log is None:
+            return  # nothing is known to wait
         if self.sender.queued <= 0:
             self._close(moment.time_ns)
             self._free = self._quiet_since = None
@@ -347,6 +349,8 @@ class Replay:
         self.segments.append(segment)
 
     def _carried(self, packet: Packet) -> list[Write]:
+        if not self.writes:
+            return []
         first = last = bisect.bisect_right(self.writes, packet.offset, key=lambda write: write.end)
         while last < len(self.writes) and self.writes[last].offset < packet.end:
             last += 1

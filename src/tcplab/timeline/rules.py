@@ -236,12 +236,13 @@ class SenderState:
         self._before_ack = (self.una, self.window_end, self.cwnd.in_flight)
         if packet.ack > self.una:
             self.una = packet.ack
-            self.cwnd.acked(packet.ack)
-            self._take_rtt(packet)
+            if self._has_log:
+                self.cwnd.acked(packet.ack)
+                self._take_rtt(packet)
         if packet.ack >= self.una:
             self.window_end = packet.ack + packet.window
-            self._max_window = max(self._max_window, packet.window)
-            if self._largest_mss is not None:
+            if packet.window > self._max_window and self._largest_mss is not None:
+                self._max_window = packet.window
                 self.mss_bytes = mss_in_window(self._largest_mss, self._max_window)
         self.more = False
 
