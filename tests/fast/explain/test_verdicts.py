@@ -182,6 +182,16 @@ def test_a_fast_repair_beside_a_tail_loss_is_told_apart_on_a_long_path() -> None
     assert "1 retransmission that a duplicate ACK or a probe caused, after 302 ms" in found.evidence
 
 
+def test_a_partial_ack_reports_the_next_gap() -> None:
+    rows = handshake(300) + [data(i, 1448 * i, 1448) for i in range(6)]
+    rows += [ack(300 + i, 0, sack_blocks=1) for i in range(3)]
+    rows += [data(303, 0, 1448, is_retransmission=True), ack(603, 2 * 1448)]
+    rows += [data(604, 2 * 1448, 1448, is_retransmission=True), ack(904, 6 * 1448)]
+    upload = conversation(capture(rows), [Event(ns(0), "write", 6 * 1448)])
+    [found] = [one for one in findings([upload]) if one.cause == "loss"]
+    assert "2 retransmissions that a duplicate ACK" in found.evidence
+
+
 def test_the_first_fast_open_without_a_cookie_waits_for_the_handshake() -> None:
     rows = [*handshake(100), data(-99.9, 0, 100), ack(0.1, 100, payload_bytes=50)]
     asked = conversation(capture(rows), [Event(ns(-200), "write", 100), Event(ns(0.2), "read", 50)])

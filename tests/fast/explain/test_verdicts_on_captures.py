@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.explain import KINDS, make_capture
+from tests.support import forge
 from tests.support.forge import Frame, Talk
 
 from tcplab.cli import main
@@ -291,3 +292,18 @@ def test_clocks_of_two_hosts_may_differ(offset_ms: int, tmp_path: Path) -> None:
     assert len(explanation.conversations[0].timelines) == 2, explanation.report()
     assert ("the peer's clock is" in explanation.report()) is (offset_ms > 5)
     assert "the rate of the link" not in explanation.report()
+
+
+def test_a_capture_without_tcp_says_what_it_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arp = Frame(bytes(12) + b"\x08\x06" + bytes(28))
+    udp = Frame(bytes.fromhex("000000000000 000000000000 0800 4500001c000000004011") + bytes(18))
+    file = tmp_path / "x.pcapng"
+    file.write_bytes(forge.pcapng([arp, udp, arp]))
+    for options in ([], ["--json"]):
+        assert main(["explain", str(file), *options]) == 2
+        shown = capsys.readouterr()
+        assert not shown.out
+        assert shown.err.count("\n") == 1
+        assert "nothing to explain: the capture holds 3 packets (1 UDP, 2 ARP)" in shown.err

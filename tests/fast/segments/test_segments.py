@@ -213,6 +213,18 @@ def test_jumbo_lengths_of_0_mean_the_whole_packet(path: Path) -> None:
     assert from_file(path)["payload_bytes"].tolist() == [200_000, 200_000]
 
 
+def test_a_syn_whose_length_is_damaged_carries_no_data(path: Path) -> None:
+    talk = Talk()
+    talk.segment(1, "SA", 0, 1)
+    talk.segment(1, "PA", 1, 1, 100)
+    frame = bytearray(talk.frames[0].data)
+    frame[16:18] = (0x1034).to_bytes(2, "big")
+    path.write_bytes(forge.pcapng([Frame(bytes(frame)), talk.frames[1]]))
+    rows = from_file(path)
+    assert rows["payload_bytes"].tolist() == [0, 100]
+    assert not rows["is_retransmission"].any()
+
+
 def test_udp_datagrams_are_read_from_their_first_fragments(path: Path) -> None:
     from scapy.layers.inet import IP, UDP, fragment
     from scapy.layers.l2 import Ether
