@@ -169,7 +169,7 @@ def of_tcp(segments: SegmentArray) -> SegmentArray:
     if not len(tcp):
         others = {"UDP": len(segments)} if len(segments) else {}
         packets = counted({**others, **segments.left_out})
-        raise ValueError(f"nothing to explain: the capture holds {packets}, and none is TCP")
+        raise ValueError(f"nothing to explain: no TCP segment can be read among {packets}")
     return tcp
 
 

@@ -90,7 +90,8 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
     missing = [*evidence.notes]
     missing += [NO_LOG] * (evidence.log is None) + [NO_OPTIONS] * (evidence.nodelay is None)
     if not evidence.saw_syn:
-        missing.append("the start of the connection: MSS, window scale, congestion window")
+        unknown = "MSS, window scale, congestion window, and which end is the client"
+        missing.append(f"the start of the connection: {unknown} (taken to have the higher port)")
     if evidence.copies:
         missing.append(
             f"{evidence.copies} packets were recorded twice (the same IP ID, TCP timestamp, or all"
