@@ -190,12 +190,9 @@ class _Judge:
     # ---- small segments ----
 
     def _nagle_delayed_ack(self) -> Told:
-        delays = [
-            ack.delay_ms
-            for timeline in self._timelines()
-            for ack in timeline.acks
-            if ack.delay_ms is not None and ack.reason == "ack-delayed-by-peer"
-        ]
+        acks = chain.from_iterable(line.acks for line in self._timelines())
+        late = (ack.delay_ms for ack in acks if ack.reason is Reason.ACK_DELAYED_BY_PEER)
+        delays = [delay_ms for delay_ms in late if delay_ms is not None]
         known = any(wait.segment is not None for wait in self._waits["nagle-delayed-ack"])
         text = CAUSES["delay"]["known" if known else "seen"]
         delay = text.format(late_ms=median_high(delays)) if delays else ""
@@ -299,8 +296,7 @@ class _Judge:
 
     def _loss(self) -> Told:
         """Tell losses that a timer repaired from those that the receiver's reports did."""
-        timelines = (line for one in self._conversations for line in one.timelines.values())
-        rto_ms = RTO_MIN_MS + min((line.rtt_ms or 0 for line in timelines), default=0)
+        rto_ms = RTO_MIN_MS + min((line.rtt_ms or 0 for line in self._timelines()), default=0)
         slow: list[float] = []
         fast: list[float] = []
         repairs = []
@@ -394,18 +390,11 @@ class _Judge:
             yield _told(name, kind, facts, run_ms=took_ms, run_share=share)
 
     def _lossy(self) -> bool:
-        return any(
-            segment.reason is Reason.RETRANSMISSION
-            for timeline in self._timelines()
-            for segment in timeline.segments
-        )
+        sent = chain.from_iterable(line.segments for line in self._timelines())
+        return any(segment.reason is Reason.RETRANSMISSION for segment in sent)
 
     def _timelines(self) -> list[Timeline]:
-        return [
-            timeline
-            for conversation in self._conversations
-            for timeline in conversation.timelines.values()
-        ]
+        return [line for one in self._conversations for line in one.timelines.values()]
 
 
 def in_words(failure: Failure) -> str:

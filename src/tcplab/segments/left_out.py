@@ -44,11 +44,6 @@ def opaque(left_out: Mapping[str, int]) -> dict[str, int]:
 
 def in_words(left_out: Mapping[str, int]) -> str:
     """Format the counts as a phrase, such as "left out: 12 packets (10 ARP, 2 ICMP)"."""
-    return f"left out: {counted(left_out)}"
-
-
-def counted(packets: Mapping[str, int]) -> str:
-    """Format counts of packets by kind as a phrase, such as "12 packets (10 ARP, 2 ICMP)"."""
-    total = sum(packets.values())
-    kinds = ", ".join(f"{count} {what}" for what, count in packets.items())
-    return f"{total} packet{'s' * (total != 1)}" + f" ({kinds})" * bool(kinds)
+    total = sum(left_out.values())
+    kinds = ", ".join(f"{count} {what}" for what, count in left_out.items())
+    return f"left out: {total} packet{'s' * (total != 1)} ({kinds or 'none'})"

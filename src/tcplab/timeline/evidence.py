@@ -12,7 +12,7 @@ from tcplab.models.buffers import MAX_WINDOW_SCALE
 from tcplab.programs import Event, SocketOptions
 from tcplab.programs.reports import TcpInfo
 from tcplab.segments import FIN, TCP, SegmentArray
-from tcplab.segments.left_out import counted
+from tcplab.segments.left_out import in_words
 from tcplab.timeline.clocks import on_one_clock, straightened
 from tcplab.timeline.copies import without_copies
 
@@ -168,8 +168,8 @@ def of_tcp(segments: SegmentArray) -> SegmentArray:
     tcp: SegmentArray = segments[segments["protocol"] == TCP]
     if not len(tcp):
         others = {"UDP": len(segments)} if len(segments) else {}
-        packets = counted({**others, **segments.left_out})
-        raise ValueError(f"nothing to explain: no TCP segment can be read among {packets}")
+        packets = in_words({**others, **segments.left_out})
+        raise ValueError(f"nothing to explain: no TCP segment can be read in this capture; {packets}")
     return tcp
 
 

@@ -306,4 +306,5 @@ def test_a_capture_without_tcp_says_what_it_holds(
         shown = capsys.readouterr()
         assert not shown.out
         assert shown.err.count("\n") == 1
-        assert "no TCP segment can be read among 3 packets (1 UDP, 2 ARP)" in shown.err
+        assert "nothing to explain: " in shown.err
+        assert "3 packets (1 UDP, 2 ARP)" in shown.err
