@@ -411,7 +411,7 @@ static void log_use(bool ends) {
     clock_gettime((clockid_t)((~(unsigned)process << 3) | 2), &cpu);
     fprintf(out, "%lld used 0 %d %d %lld %lld %lld\n", (long long)began_ns, caller, process,
             cpu.tv_sec * 1000000000LL + cpu.tv_nsec, (long long)waited_for_cpu_ns(caller),
-            (long long)stopped_total_ns);
+            (long long)(stopped_total_ns + waited_for_cpu_ns(getpid())));
 }
 
 static void look_at_listen(int fd, uint64_t cookie) {

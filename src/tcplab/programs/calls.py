@@ -202,7 +202,7 @@ class Used(NamedTuple):
     process: int
     cpu_ns: int  #: CPU time of the process
     delay_ns: int  #: Time for which the thread was ready, and waited for a CPU
-    stopped_ns: int  #: Time for which the recorder had stopped any thread
+    stopped_ns: int  #: Time for which the recorder had stopped any thread, or waited for a CPU
 
 
 class Attempt(NamedTuple):
