@@ -24,10 +24,9 @@ from tcplab.timeline.copies import without_copies
 #: packets takes less than a minute and 2 GB.
 MOST_CONNECTIONS: Final = 200
 MOST_PACKETS: Final = 1_000_000
-_HANDSHAKE: Final = 3
 #: A client sends the SYN again if no answer comes within this time.
 _SYN_TIMEOUT_NS: Final = 1_000_000_000
-_NEVER_NS: Final = 1 << 62
+NEVER_NS: Final = 1 << 62
 
 _logger = logging.getLogger(__name__)
 #: Calls with which a client ends its side of a connection.
@@ -237,12 +236,12 @@ def _explained(
     if (asking := result.sockets.get("client")) is not None:
         sent, came = rows.sent_by("client"), rows.sent_by("server")
         ends_sent, ends_came = (some["time_ns"][some.is_fin | some.is_rst] for some in (sent, came))
-        closed_ns = int(ends_sent.min(initial=_NEVER_NS))
+        closed_ns = int(ends_sent.min(initial=NEVER_NS))
         is_silent = not (came.data()["time_ns"] < closed_ns).any()
         # A client does not wait for a first answer once the server has closed the connection.
         if is_silent:
-            closed_ns = min(closed_ns, int(ends_came.min(initial=_NEVER_NS)))
-        end_ns = recorded.span_ns[1] if closed_ns == _NEVER_NS else closed_ns
+            closed_ns = min(closed_ns, int(ends_came.min(initial=NEVER_NS)))
+        end_ns = recorded.span_ns[1] if closed_ns == NEVER_NS else closed_ns
         result.given_up_ns = _given_up_ns(asking, end_ns, is_silent, _carried(rows, "client"))
     views = {"client": (rows, peer), "server": (rows, None) if peer is None else (peer, rows)}
     result.logs = {
@@ -272,7 +271,7 @@ def _shortened(
     most = min(most, int((rows["time_ns"] <= until_ns).sum()))
     if len(rows) <= most:
         return rows, peer
-    first: SegmentArray = rows[: max(most, _HANDSHAKE)]
+    first: SegmentArray = rows[: max(most, 3)]
     if peer is not None:
         peer = peer[peer["time_ns"] <= first["time_ns"][-1]]
     return first, peer

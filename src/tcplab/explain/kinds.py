@@ -41,8 +41,8 @@ _TIMER_NS: Final = (35_000_000, 250_000_000)
 _PATTERN: Final = 3
 #: A client that ends a connection sends its farewell at most this long before.
 _FAREWELL_NS: Final = 5_000_000
-#: TLS's farewell, the record close_notify, is not longer (RFC 8446, 6.1; in TLS 1.2 with AES-GCM).
-_CLOSE_NOTIFY_BYTES: Final = 31
+#: TLS's farewell, the record close_notify, is not longer (RFC 5246, 6.2.3.2, with AES and SHA-384).
+_CLOSE_NOTIFY_BYTES: Final = 85
 #: A smaller share of the time is not worth a word.
 _LEAST: Final = 0.1
 
@@ -96,10 +96,11 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
     ended = client["time_ns"][client.is_fin | client.is_rst]
     if len(ended) and int(ended[0]) < reset_ns:
         # The client had ended the connection. What it sent after the server's last data, and just
-        # before its own end, is a farewell. TLS's is known by its size, and may cross the server's.
+        # before its own end, is a farewell. TLS's is short, and may cross the server's equal one.
         lost, heard, farewell_ns = _lost(conversation), answers, int(ended[0]) - _FAREWELL_NS
-        if conversation.is_tls and lost["payload_bytes"].max(initial=0) <= _CLOSE_NOTIFY_BYTES:
-            heard, farewell_ns = answers[answers["payload_bytes"] > _CLOSE_NOTIFY_BYTES], 0
+        size = int(lost["payload_bytes"].max(initial=0))
+        if conversation.is_tls and size <= _CLOSE_NOTIFY_BYTES:
+            heard, farewell_ns = answers[answers["payload_bytes"] != size], 0
         latest_ns = max(heard["time_ns"].max(initial=0), farewell_ns)
         if not len(lost) or (len(heard) and bool((lost["time_ns"] > latest_ns).all())):
             return None
@@ -243,12 +244,11 @@ def _held_inside(
 
 
 def _held(socket: SocketCalls) -> Iterator[Interval]:
-    nodelay = socket.nodelay
     for call, after in pairwise(socket.calls):
         changed = [value for t, name, value in socket.options if name == "nodelay"]
         small = 0 < call.notsent_bytes < (socket.mss_bytes or 536)
         waits = call.name == "read" and _TIMER_NS[0] <= after.time_ns - call.time_ns <= _TIMER_NS[1]
-        if waits and small and call.unacked and not (nodelay or any(changed)):
+        if waits and small and call.unacked and not (socket.nodelay or any(changed)):
             yield call.time_ns, after.time_ns
 
 

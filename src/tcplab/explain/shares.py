@@ -14,7 +14,7 @@ import numpy as np
 
 from tcplab.explain.causes import CAUSES
 from tcplab.explain.intervals import Interval, merged, shared_out, total_ms, within
-from tcplab.explain.joining import Conversation, other
+from tcplab.explain.joining import NEVER_NS, Conversation, other
 from tcplab.explain.stalls import Wait, stalls
 from tcplab.models import Reason
 from tcplab.programs import SocketCalls
@@ -45,7 +45,6 @@ _NEVER_CAME: Final = 3
 _IN_TURN: Final = 0.9
 #: Linux starts slow start again after a pause longer than the RTO, which is at least 200 ms.
 _IDLE_NS: Final = 200_000_000
-_NEVER_NS: Final = 1 << 62
 
 
 def waits(conversation: Conversation) -> Iterator[Wait]:
@@ -82,7 +81,7 @@ def behind_others(waited: Sequence[Sequence[Wait]]) -> list[list[Wait]]:
         if wait.cause == "link-rate"
     ]
     result = []
-    for number, several in enumerate(waited):
+    for number, several in enumerate(waited if queued else ()):
         others = {
             side: merged(
                 interval for i, its_side, interval in queued if (i != number and its_side == side)
@@ -90,13 +89,11 @@ def behind_others(waited: Sequence[Sequence[Wait]]) -> list[list[Wait]]:
             for side in ("client", "server")
         }
         result.append([_behind(wait, others[wait.side]) for wait in several])
-    return result
+    return result or [*map(list, waited)]
 
 
 def _behind(wait: Wait, queue: Sequence[Interval]) -> Wait:
-    if not wait.is_strange:
-        return wait
-    if total_ms(within([wait.interval], queue)) < 0.5 * wait.ms:
+    if not wait.is_strange or total_ms(within([wait.interval], queue)) < 0.5 * wait.ms:
         return wait
     return replace(wait, cause="link-rate", is_behind=True)
 
@@ -491,9 +488,9 @@ def _whose_turns(nexts: Mapping[str, Sequence[int]], waited: Sequence[Interval])
     since = ends - np.clip((ends - starts) // 2, 1_000_000, 5_000_000)
     turns = {}
     for side in ("client", "server"):
-        times = np.array([*nexts.get(side, ()), _NEVER_NS])
+        times = np.array([*nexts.get(side, ()), NEVER_NS])
         turns[side] = times[np.searchsorted(times, since)]
-    is_client = (turns["client"] <= turns["server"]) & (turns["client"] < _NEVER_NS)
+    is_client = (turns["client"] <= turns["server"]) & (turns["client"] < NEVER_NS)
     return (("server", "client")[turn] for turn in is_client.tolist())
 
 

@@ -29,8 +29,6 @@ _SOON_NS: Final = 10_000_000
 _PACED: Final = (0.5, 2.0)
 #: A sender is limited by a rate that it set if it sends at this share of the rate or faster.
 _OF_RATE: Final = 0.7
-#: SO_MAX_PACING_RATE without a limit.
-_NO_RATE: Final = (-1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +147,8 @@ def _paced(side: str, socket: SocketCalls, timeline: Timeline) -> Iterator[Wait]
     """Yield the pauses of a sender whose program limits its rate by SO_MAX_PACING_RATE."""
     rate = socket.fixed("max_pacing_rate")
     segments = timeline.segments
-    if rate is None or rate in _NO_RATE:
-        return
+    if not rate or rate == -1:
+        return  # no limit
     rate &= 0xFFFFFFFF
     gaps = []
     for before, after in pairwise(segments):

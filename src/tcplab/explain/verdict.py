@@ -49,7 +49,7 @@ TLS_MESSAGES: Final = 2
 #: What takes a smaller share of the run does not come first.
 RUN_SHARE: Final = 0.05
 #: Writes of a message that are further apart are separate messages, which the program pushes.
-_PUSH_NS: Final = 1_000_000
+_PUSH_NS: Final = 5_000_000
 #: Options of a reader that fix its window, with the cause that they are.
 _FIXED: Final = {"window_clamp": "window-clamp", "rcvbuf": "fixed-receive-buffer"}
 #: A window that is never larger than 65535 bytes was in need of scaling if it was at least this.
@@ -92,7 +92,10 @@ def judged(
         ledger = make_ledger(recorded, conversations, judge.divisions, titles)
     result = [_of_run(finding, cause, ledger) for cause, finding in by_cause.items()]
     result += [*judge.outside(ledger), *judge.failures(ledger), *judge.faults(ledger)]
-    return sorted(result, key=lambda finding: (_rank(finding), -finding.run_share)), ledger
+    # Of a busy machine's run, only the time counts in which the command did not wait for a CPU.
+    busy_ms = ledger.ms("cpu") + ledger.ms("stopped") if ledger is not None else 0.0
+    least = RUN_SHARE * (1 - busy_ms / ((ledger and ledger.run_ms) or 1.0))
+    return sorted(result, key=lambda one: (_rank(one, least), -one.run_share)), ledger
 
 
 def _of_run(finding: Finding, cause: str, ledger: RunLedger | None) -> Finding:
@@ -103,8 +106,8 @@ def _of_run(finding: Finding, cause: str, ledger: RunLedger | None) -> Finding:
     return replace(finding, run_ms=run_ms, run_share=run_ms / ledger.run_ms)
 
 
-def _rank(finding: Finding) -> int:
-    if finding.run_share < RUN_SHARE and finding.ms:
+def _rank(finding: Finding, least: float) -> int:
+    if finding.run_share < least and finding.ms:
         return 2
     if finding.kind == "fault":
         return 0

@@ -85,9 +85,7 @@ class _Inspector:
 
     def __init__(self, evidence: Evidence, segments: Sequence[Segment]) -> None:
         self._e = evidence
-        self._segments = [
-            segment for segment in segments if segment.reason is not Reason.RETRANSMISSION
-        ]
+        self._segments = [one for one in segments if one.reason is not Reason.RETRANSMISSION]
         self._ends = [segment.end for segment in self._segments]
         resent = [segment for segment in segments if segment.reason is Reason.RETRANSMISSION]
         resent.sort(key=lambda segment: segment.offset)
@@ -110,7 +108,7 @@ class _Inspector:
         if i >= len(self._segments) or self._was_resent(una, ack.ack):
             return
         ack.reason = Reason.UNKNOWN
-        if self._lacks(una, min(ack.ack, self._data_end)):
+        if self._lacks(i, una, min(ack.ack, self._data_end)):
             ack.missing = "packets: some of the bytes that it acknowledges are not in the capture"
             return
         oldest = self._segments[i]
@@ -132,8 +130,7 @@ class _Inspector:
         before_end = bisect.bisect_left(self._resent_starts, end)
         return before_end > 0 and self._resent_ends[before_end - 1] > start
 
-    def _lacks(self, start: int, end: int) -> bool:
-        at = bisect.bisect_right(self._ends, start)
+    def _lacks(self, at: int, start: int, end: int) -> bool:
         while start < end and at < len(self._segments) and self._segments[at].offset <= start:
             start = self._ends[at]
             at += 1
@@ -155,7 +152,7 @@ class _Inspector:
         if oldest.arrived_ns is not None:
             return left_ns - oldest.arrived_ns, "by the capture at the peer"
         estimate = max(left_ns - (oldest.time_ns + half_rtt), 0)
-        i = bisect.bisect_left(self._read_ends, oldest.end)
+        i = bisect.bisect_left(self._read_ends, oldest.end) if self._read_ends else 0
         if i < len(self._read_times) and left_ns - self._read_times[i] >= DELAYED_NS:
             # The application read the data before the ACK left, so the path did not cause the
             # delay.

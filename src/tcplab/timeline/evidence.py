@@ -169,7 +169,7 @@ def of_tcp(segments: SegmentArray) -> SegmentArray:
     if not len(tcp):
         others = {"UDP": len(segments)} if len(segments) else {}
         packets = in_words({**others, **segments.left_out})
-        raise ValueError(f"nothing to explain: no TCP segment can be read in this capture; {packets}")
+        raise ValueError(f"nothing to explain: the capture has no readable TCP segment; {packets}")
     return tcp
 
 
@@ -250,8 +250,7 @@ def _name(rows: SegmentArray, segments: SegmentArray, direction: int) -> str:
         known = segments.connections[number]
         ends = (known.client, known.server) if direction == 0 else (known.server, known.client)
         return " -> ".join(f"{address}:{port}" for address, port in ends)
-    ports = (int(row["src_port"]), int(row["dst_port"]))
-    return f"port {ports[0]} -> port {ports[1]}"
+    return f"port {row['src_port']} -> port {row['dst_port']}"
 
 
 # ---- numbers from SYNs and options ---------------------------------------------------------------

@@ -342,22 +342,20 @@ class Replay:
         place = packet.time_ns, packet.offset, packet.payload_bytes, packet.gso_count
         segment = Segment(*number, *place, why.reason, why.evidence, why.missing)
         segment.holds, segment.released_by = tuple(holds), released_by
-        if carried := self._carried(packet):
+        if self.writes and (carried := self._carried(packet)):
             segment.message = carried[0].message
             segment.writes = tuple(write.number for write in carried)
             segment.waited_ms = (packet.time_ns - carried[0].time_ns) / 1e6
         self.segments.append(segment)
 
     def _carried(self, packet: Packet) -> list[Write]:
-        if not self.writes:
-            return []
         first = last = bisect.bisect_right(self.writes, packet.offset, key=lambda write: write.end)
         while last < len(self.writes) and self.writes[last].offset < packet.end:
             last += 1
         return self.writes[first:last]
 
     def _holds_of(self, packet: Packet, hold: Hold | None) -> list[Hold]:
-        if not (carried := self._carried(packet)):
+        if not self.writes or not (carried := self._carried(packet)):
             return [hold] if hold else []
         late = takewhile(lambda hold: hold.end_ns > carried[0].time_ns, reversed(self.holds))
         excluded = (Reason.APPLICATION_IDLE, Reason.RETRANSMISSION)

@@ -242,12 +242,21 @@ def test_what_a_reset_cost_is_told_by_the_last_data(
         [
             *((ms, data(ms, seq, 16)) for ms, seq in ((0, 0), (asked_ms, 16))),
             (answer_ms, ack(answer_ms, 16, payload_bytes=38)),
-            (fin_ms, row(fin_ms, False, seq=39, ack=17, flags=ACK | FIN, payload_bytes=24 * tls)),
+            (fin_ms, row(fin_ms, False, seq=39, ack=17, flags=ACK | FIN, payload_bytes=16 * tls)),
             (ended_ms, row(ended_ms, True, seq=33, ack=39, flags=ACK | FIN)),
-            (510, row(510, False, seq=40 + 24 * tls, flags=RST)),
+            (510, row(510, False, seq=40 + 16 * tls, flags=RST)),
         ],
         key=lambda one: one[0],
     )
     rows = capture([*handshake(100), *(one for _ms, one in times)])
     found = _reset(Conversation(CLIENT, SERVER, rows, len(rows), is_tls=tls))
     assert (found and found[0]) == kind
+
+
+@pytest.mark.parametrize(("size", "is_harmless"), [(53, True), (85, True), (120, False)])
+def test_a_farewell_of_tls_1_2_may_be_longer(size: int, is_harmless: bool) -> None:
+    rows = [*handshake(), data(0, 0, 300), ack(1, 300, payload_bytes=2000)]
+    rows += [row(400, False, seq=2001, ack=301, flags=ACK | FIN), data(400.2, 300, size, ack=2002)]
+    rows.append(row(400.3, False, seq=2002, flags=RST))
+    closed = Conversation(CLIENT, SERVER, capture(rows), len(rows), is_tls=True)
+    assert (_reset(closed) is None) is is_harmless

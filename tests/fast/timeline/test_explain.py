@@ -302,7 +302,7 @@ def test_the_persist_timer_sends_as_much_as_the_window_takes() -> None:
 @pytest.mark.parametrize(
     ("made", "complaint"),
     [
-        (lambda events, _rows: explain_evidence(events, capture([])), "no TCP segment can be read"),
+        (lambda events, _rows: explain_evidence(events, capture([])), "no readable TCP segment"),
         (lambda _events, rows: explained([], rows), "log is empty"),
         (lambda events, rows: explained(events[:1], rows), "4 bytes written, and 104 were sent"),
         (
