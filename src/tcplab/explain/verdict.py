@@ -48,8 +48,8 @@ FEW_REQUESTS: Final = 1.5
 TLS_MESSAGES: Final = 2
 #: What takes a smaller share of the run does not come first.
 RUN_SHARE: Final = 0.05
-#: Writes of a message that are further apart are separate messages, which the program pushes.
-_PUSH_NS: Final = 5_000_000
+#: A program that makes more writes without a read pushes messages, with longer pauses in between.
+_PUSHES: Final = (8, 5_000_000)
 #: Options of a reader that fix its window, with the cause that they are.
 _FIXED: Final = {"window_clamp": "window-clamp", "rcvbuf": "fixed-receive-buffer"}
 #: A window that is never larger than 65535 bytes was in need of scaling if it was at least this.
@@ -219,15 +219,16 @@ class _Judge:
         shapes: Counter[tuple[str, tuple[int, ...]]] = Counter()
         for conversation, waited in zip(self._conversations, self._of_each, strict=True):
             for side, timeline in conversation.timelines.items():
+                counts = Counter(write.message for write in timeline.writes)
                 of_cause = (w.segment for w in waited if (w.cause, w.side) == (cause, side))
                 messages = {segment.message for segment in of_cause if segment is not None}
                 together: list[int] = []
                 for write, after in pairwise([*timeline.writes, None]):
                     assert write is not None
                     together.append(write.bytes)
-                    # A program that pushes messages writes them after pauses.
                     same = after is not None and after.message == write.message
-                    if after is None or not same or after.time_ns - write.time_ns > _PUSH_NS:
+                    pause_ns = _PUSHES[1] if counts[write.message] > _PUSHES[0] else 1 << 62
+                    if after is None or not same or after.time_ns - write.time_ns > pause_ns:
                         if write.message in messages:
                             shapes[side, tuple(together)] += 1
                         together = []

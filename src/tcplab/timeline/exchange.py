@@ -90,8 +90,7 @@ def _missing(evidence: Evidence, replay: Replay) -> list[str]:
     missing = [*evidence.notes]
     missing += [NO_LOG] * (evidence.log is None) + [NO_OPTIONS] * (evidence.nodelay is None)
     if not evidence.saw_syn:
-        unknown = "MSS, window scale, congestion window, and which end is the client"
-        missing.append(f"the start of the connection: {unknown} (taken to have the higher port)")
+        missing.append("the start of the connection: MSS, windows; the client is taken by its port")
     if evidence.copies:
         missing.append(
             f"{evidence.copies} packets were recorded twice (the same IP ID, TCP timestamp, or all"

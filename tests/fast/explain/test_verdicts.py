@@ -182,6 +182,19 @@ def test_a_fast_repair_beside_a_tail_loss_is_told_apart_on_a_long_path() -> None
     assert "1 retransmission that a duplicate ACK or a probe caused, after 302 ms" in found.evidence
 
 
+def test_writes_of_a_message_belong_together_however_slow_the_machine() -> None:
+    rows, events = handshake(), [Event(ns(0), "delay", 0)]  # TCP_NODELAY is off
+    for number in range(10):
+        at, sent = 100 * number, 14 * number
+        rows += [data(at, sent, 4), ack(at + 40, sent + 4), data(at + 40.1, sent + 4, 10)]
+        rows.append(ack(at + 41, sent + 14, payload_bytes=1))
+        named = ((0, "write", 4), (20, "write", 10), (41.1, "read", 1))
+        events += [Event(ns(at + later), name, size) for later, name, size in named]
+    [verdict, *_] = findings([conversation(capture(rows), events)])
+    assert verdict.evidence.startswith("the client hands a message to TCP in 2 writes (4, 10 ")
+    assert verdict.fix.startswith("hand each message over in one write")
+
+
 def test_a_partial_ack_reports_the_next_gap() -> None:
     rows = handshake(300) + [data(i, 1448 * i, 1448) for i in range(6)]
     rows += [ack(300 + i, 0, sack_blocks=1) for i in range(3)]
