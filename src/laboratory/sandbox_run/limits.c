@@ -187,11 +187,12 @@ static const int refused[] = {
     SYS_syslog, SYS_quotactl,      SYS_perf_event_open,  SYS_userfaultfd,
     SYS_bpf,    SYS_keyctl,        SYS_add_key,          SYS_request_key,
     SYS_ptrace, SYS_kcmp,          SYS_process_vm_readv, SYS_process_vm_writev,
-    SYS_shmget, SYS_pidfd_getfd,   SYS_io_uring_enter,   SYS_io_uring_register,
-    SYS_semget, SYS_fsopen,        SYS_io_uring_setup,   SYS_open_by_handle_at,
-    SYS_msgget, SYS_fsmount,       SYS_memfd_create,     SYS_fsconfig,
-    SYS_fspick, SYS_memfd_secret,
+    SYS_shmget, SYS_pidfd_getfd,   SYS_memfd_create,     SYS_fsconfig,
+    SYS_semget, SYS_fsopen,        SYS_memfd_secret,     SYS_open_by_handle_at,
+    SYS_msgget, SYS_fsmount,       SYS_fspick,
 };
+/* Calls that this filter would not see. Programs fall back as on a kernel without them. */
+static const int missing[] = {SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register};
 static const int refused_without_lab[] = {
     SYS_unshare, SYS_setns,     SYS_mount,      SYS_umount2,       SYS_pivot_root,
     SYS_chroot,  SYS_open_tree, SYS_move_mount, SYS_mount_setattr,
@@ -278,6 +279,7 @@ void refuse_system_calls(bool no_lab, const char *no_file_reads) {
     filter_skip(BPF_JGE, 0x40000000, 0, 1);
     filter_answer(error(ENOSYS)); /* x32 */
     answer_all(refused, COUNT(refused), error(EPERM));
+    answer_all(missing, COUNT(missing), error(ENOSYS));
     for (size_t i = 0; i < COUNT(refused_of_the_watch); i++)
         answer_argument(refused_of_the_watch[i], 0, BPF_JEQ, 1, true, error(EPERM));
     /* A laboratory binds files and changes propagation. Other mounts are refused, since the memory

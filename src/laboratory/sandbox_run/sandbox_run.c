@@ -190,8 +190,7 @@ static _Noreturn void run_command(char **command, bool real_root) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setsid();
-    if (nice(5) < 0) /* the watch must not starve */
-        errno = 0;
+    (void)!nice(5);   /* the watch must not starve */
     close(failed[1]); /* a failure to execute it counts as COMMAND's end, though */
     execvp(command[0], command);
     fail("%s", command[0]);

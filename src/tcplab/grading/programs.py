@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
@@ -19,6 +20,7 @@ _Check = Callable[Concatenate[Submission, _P], Verdict]
 
 #: Number of bytes that a program may send in addition to twice the size of its files.
 MOST_BESIDE_BYTES = 1 << 20
+_NO_IO_URING = " In grading, the calls of io_uring fail with ENOSYS. Fall back to poll() or threads."
 
 
 def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
@@ -30,7 +32,10 @@ def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
             built = submission.compile(name)
             if built.binary is None:
                 return Verdict(0, f"{name} does not compile:\n{built.messages}")
-            return check(submission, *args, **kwargs)
+            verdict = check(submission, *args, **kwargs)
+            if b"io_uring" in submission.files[name] and (submission.unsafe or not verdict.passed):
+                return replace(verdict, message=verdict.message + _NO_IO_URING)
+            return verdict
 
         return checked
 

@@ -133,6 +133,22 @@ def test_uncompiled_program_is_not_run() -> None:
     assert ran == [7]
 
 
+@pytest.mark.parametrize(
+    ("unsafe", "share", "is_told"),
+    [(True, 1, True), (False, 0, True), (False, 1, False)],
+    ids=["by the learner's check", "after a loss", "not after full marks"],
+)
+def test_learner_is_told_that_grading_has_no_io_uring(
+    unsafe: bool, share: int, is_told: bool
+) -> None:
+    look = compiled("x.c")(lambda _work: Verdict(share, "judged."))
+    program = b"int main(void) { return 0; /* io_uring */ }"
+    with Submission("ada", {}, {}, {"x.c": program}, unsafe=unsafe) as work:
+        verdict = look(work)
+    assert (verdict.share, "io_uring" in verdict.message) == (share, is_told)
+    assert verdict.message.startswith("judged.")
+
+
 def test_received_file_is_returned() -> None:
     data = np.random.default_rng(1).bytes(70_001)
     copy = client(
