@@ -13,7 +13,7 @@
  * Our log says that the program wrote the whole answer, and that write() succeeded.
  *
  * Your task: every client must get the answer. It leaves on the link before the upload is over, the
- * connection ends without a reset, and a client may finish its upload.
+ * connection ends without a reset, and a client may finish its upload, however long it is.
  */
 #include <netinet/in.h>
 #include <stdint.h>

@@ -157,6 +157,10 @@ PEER = str(Path(__file__).parent / "peer.py")
 LIMITS = Limits(wall_s=25, cpu_s=10, processes=24)
 PORT = 9000
 RTT_MS, RATE_MBIT = 20, 50
+#: A receive buffer grows to at most 8 MiB on these hosts, by SO_RCVBUF (Linux 6.18 grants twice
+#: 4 MiB) or SO_RCVLOWAT. A longer upload can end only if the server reads it.
+BUFFER_BYTES = 8 << 20
+SYSCTLS = {"net.ipv4.tcp_rmem": "4096 131072 6291456"}
 
 
 def _run(
@@ -168,7 +172,7 @@ def _run(
         peer=[sys.executable, PEER, play[0], "{port}", *play[1:]],
         role="server",
         port=PORT,
-        lab={"rtt_ms": RTT_MS, "rate_mbit": RATE_MBIT},
+        lab={"rtt_ms": RTT_MS, "rate_mbit": RATE_MBIT, "sysctls": SYSCTLS},
         limits=LIMITS,
         **more,
     )
@@ -196,7 +200,8 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
     expected = f"201 {size} {checksum(data, submission.numbers['factor'])}\n"
     if (wrong := _not_told(run, expected)) is not None:
         return wrong
-    run = _upload(submission, limit_bytes, upload_bytes, seed)
+    size = upload_bytes + BUFFER_BYTES
+    run = _upload(submission, limit_bytes, size, seed)
     if run.answered and (
         resets := int(run.server_segments.from_server[run.server_segments.is_rst].sum())
     ):
@@ -205,12 +210,17 @@ def look_at_intake(submission: Submission, limit_bytes: int, upload_bytes: int) 
             f"{resets} packets with RST left the server. They tell a client that is still sending"
             " that the connection no longer exists. For which bytes does the kernel send a RST?",
         )
+    taken = int(run.server_segments["ack"][run.server_segments.from_server].max(initial=1)) - 1
+    if run.answered and taken < size:
+        unfinished = (
+            f"The client could not finish its upload. Your host took {taken:,} of {size:,} bytes,"
+            " as many as its buffers hold. Who reads the others?"
+        )
+        return Verdict(0, _with_end(run, "intake", unfinished))
     if (wrong := _not_told(run, f"413 at most {limit_bytes} bytes\n")) is not None:
         return wrong
-    if run.peer is None or run.peer["sent"] < upload_bytes:
-        return Verdict(0, "The client could not finish its upload.")
     come = _came_before_the_answer(run.server_segments)
-    late = Verdict(0, f"{come:,} of {upload_bytes:,} bytes had arrived before the answer left.")
+    late = Verdict(0, f"{come:,} of {size:,} bytes had arrived before the answer left.")
     soon = Verdict(1, "The answer left before the upload was over.")
     ended = Verdict(1, "Each client got its answer, and no connection was reset.")
     return combine([(0.5, ended), (0.5, soon if come < upload_bytes / 2 else late)])

@@ -20,6 +20,15 @@ IMPATIENT = """        struct timeval patience = {.tv_sec = 1};
 DRAIN = """    while (read(fd, block, sizeof block) > 0)
         ;
 """
+LARGEST_BUFFER = """
+    setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &much, sizeof much);"""
+#: A child has the connection until the client ends it, and reads nothing.
+WAIT_IN_A_CHILD = """    if (fork() == 0) {
+        struct pollfd end = {.fd = fd, .events = 0x2000 /* POLLRDHUP */};
+        poll(&end, 1, 10000);
+        _exit(0);
+    }
+"""
 ANSWER = '    snprintf(text, sizeof text, "413'
 READ_ALL = """    char unread[BLOCK_BYTES];
     for (long long left = SIZE; left > 0;) {
@@ -87,6 +96,17 @@ MUTANTS = {
         loses={"q6": 1},
         files={"intake.c": [("    shutdown(fd, SHUT_WR);\n", "")]},
         breaks="a stream ends when its sender ends it",
+    ),
+    "intake-keeps-it-in-a-buffer": Mutant(
+        loses={"q6": 1},
+        files={
+            "intake.c": [
+                ("int on = 1;", f"int on = 1, much = 4 << 20;{LARGEST_BUFFER}"),
+                (DRAIN, WAIT_IN_A_CHILD),
+                ("#include <netinet/in.h>\n", "#include <netinet/in.h>\n#include <poll.h>\n"),
+            ]
+        },
+        breaks="a buffer ends, and a client may send more than it holds",
     ),
     "intake-reads-first": Mutant(
         loses={"q6": 0.5},
