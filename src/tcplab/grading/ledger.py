@@ -94,9 +94,8 @@ class GradeLedger:
         """Record the sort key of a submission taken from the exchange, whether graded or not."""
         write_whole(self._reports / "arrived" / student, order)
 
-    def _keys(self, student: str) -> tuple[str, str, str]:
-        key, marks_key, run = (*self._read("graded", student).splitlines(), "", "", "")[:3]
-        return key, marks_key, run
+    def _keys(self, student: str) -> list[str]:
+        return [*self._read("graded", student).splitlines(), "", "", ""]
 
     def _read(self, kind: str, student: str) -> str:
         path = self._reports / kind / student

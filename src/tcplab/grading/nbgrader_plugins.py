@@ -186,10 +186,8 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
         where = (about["notebook"], about["assignment"], about["student"])
         with Gradebook(about["db_url"]) as gradebook:
             for cell in nb.cells:
-                name, is_task = (
-                    cell.metadata.get("nbgrader", {}).get("grade_id"),
-                    utils.is_task(cell),
-                )
+                name = cell.metadata.get("nbgrader", {}).get("grade_id")
+                is_task = utils.is_task(cell)
                 if utils.is_grade(cell) or is_task:
                     self._settle(gradebook.find_grade(name, *where), cell, report)
                 if utils.is_solution(cell) or is_task:
@@ -215,8 +213,7 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
             earned = report.scores[name]
             grade.auto_score = earned or 0.0
         else:
-            earned, _points = utils.determine_grade(cell, self.log)
-            grade.auto_score = earned
+            earned = grade.auto_score = utils.determine_grade(cell, self.log)[0]
         grade.needs_manual_grade = earned is None or grade.manual_score is not None
 
 

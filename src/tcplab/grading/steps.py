@@ -105,10 +105,7 @@ class _Grader:
             key = "" if lacking else key
             ledger.put(student, key, "", task.run)
         if needs_page:
-            try:
-                no_feedback = self._generate_feedback()
-            except OSError as error:
-                no_feedback = reason(error)
+            no_feedback = self._generate_feedback()
             is_last_word = no_feedback is None and task.arrival is None
             run = ledger.run_that_graded(student)
             ledger.put(student, key, task.marks_key if is_last_word else "", run)
@@ -184,8 +181,8 @@ class _Grader:
                 made = "made, but not released: "
                 config, folders = self._configured()
                 _attempt(ExchangeReleaseFeedback(coursedir=folders, config=config).start)
-        except StepError as error:
-            return f"{made}{error}"
+        except (StepError, OSError) as error:
+            return f"{made}{reason(error)}"
         return None
 
     def _convert_to_page(self, as_typed: bool) -> None:
