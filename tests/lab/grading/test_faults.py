@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 from tests.lab.grading.test_drawing import course  # noqa: F401
+from tests.support.commands import completed
 from tests.support.grading.fixtures import Tiny
 from tests.support.lifetime import until
+from tests.support.needs import needs_root
 
 from tcplab.cli import main
 from tcplab.errors import ParameterError, StepError
@@ -87,6 +89,15 @@ def arguments(command: str, folder: Path) -> list[str]:
     return [command, *(ours.get(word, word) for word in COMMANDS[command]), "--course", str(folder)]
 
 
+def prepare(tiny: Tiny, folder: Path) -> None:
+    """Put a download, a class of one and a page into a course."""
+    shutil.make_archive(str(folder / "download" / "ada"), "zip", tiny.exercise)
+    (folder / "class").write_text("ada\n")
+    page = folder / "feedback" / "ada" / "tiny" / "tiny.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("of ada")
+
+
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO, errno.EACCES, signal.SIGKILL])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_fault_at_any_write_is_survived(
@@ -97,11 +108,7 @@ def test_fault_at_any_write_is_survived(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    shutil.make_archive(str(course / "download" / "ada"), "zip", tiny.exercise)
-    (course / "class").write_text("ada\n")
-    page = course / "feedback" / "ada" / "tiny" / "tiny.html"
-    page.parent.mkdir(parents=True)
-    page.write_text("of ada")
+    prepare(tiny, course)
     shutil.copytree(course, right := tmp_path / "right")
     assert main(arguments(command, right)) == 0
     for at in itertools.count(1):
@@ -122,6 +129,43 @@ def test_fault_at_any_write_is_survived(
         assert main(arguments(command, copy)) == 0
         assert content(copy) == content(right)
     assert at > 3
+
+
+#: Run a command on a disk with "$1" KiB left, then again with space; "$2" gets the content.
+ON_A_FULL_DISK = """
+mount -t tmpfs -o size=8m tmpfs "$PWD" && cd "$PWD" && cp -a "$0/." . || exit 9
+dd if=/dev/zero of=.filling bs=1K status=none; truncate -s -$1K .filling
+keep=$2; shift 2; "$@"; echo "ended with $?"
+rm .filling; cp -a . "$keep-full" && "$@" && cp -a . "$keep"
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("spare_kib", [0, 4, 12, 40])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_full_disk_is_survived(
+    command: str,
+    spare_kib: int,
+    tiny: Tiny,
+    course: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Writes fail after files were opened, unlike above."""
+    prepare(tiny, course)
+    shutil.copytree(course, right := tmp_path / "right")
+    assert main(arguments(command, right)) == 0
+    (small := tmp_path / "small").mkdir()
+    script = ["unshare", "--mount", "sh", "-c", ON_A_FULL_DISK, course, str(spare_kib)]
+    typed = [sys.executable, "-m", "tcplab", *arguments(command, small)]
+    done = completed([*script, tmp_path / "after", *typed], cwd=small, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    if "ended with 0" not in done.stdout:
+        assert os.strerror(errno.ENOSPC) in done.stderr
+        full = [path.name for path in (tmp_path / "after-full").rglob(".*")]
+        assert [name for name in full if not name.endswith(".lock")] == []
+    content(tmp_path / "after-full")
+    assert content(tmp_path / "after") == content(right)
 
 
 #: Code of a scene, which fails while there is a file named "busy" in its folder.
