@@ -1,19 +1,23 @@
 /*
- * live - send the newest number, as often as the path allows.
+ * live - send the newest state and every event, as often as the path allows.
  *
  *     live ADDRESS PORT
  *
- * The receiver sends the state of the world as 4-byte numbers in network byte order, each newer
- * than the last. This program answers without a pause with records of RECORD_BYTES bytes. A record
- * begins with the newest number that the program has, again in network byte order, and all other
- * bytes equal that number's last byte. When the number 0 arrives, the program ends its connection
- * after the current record.
+ * The receiver sends 4-byte numbers in network byte order, each larger than the last. An even
+ * number is a state of the world, such as where a player stands. It replaces all states before it.
+ * An odd number is an event, such as a shot. No number replaces it. The first number is a state.
  *
- * Your task: no record may be old when it leaves. Today this program fills the socket's send
- * buffer, and newer numbers wait behind all of the old records. Change serve() so that
+ * This program sends records of RECORD_BYTES bytes without a pause. A record begins with a number,
+ * again in network byte order, and all other bytes equal that number's last byte. When the number
+ * 0 arrives, the program ends its connection after the events that came before it.
+ *
+ * Your task: today this program fills the socket's send buffer, newer numbers wait behind all of
+ * the old records, and events get lost. Change newest() and serve() so that
  *
  *   - the kernel has no more than LIMIT_BYTES of data that it has not sent yet,
  *   - every record is whole and follows the previous record, although a write may take only a part,
+ *   - every event has exactly one record, in the order of the events, and all other records have
+ *     the newest state,
  *   - the network alone limits the data in flight, so that a path that holds more data gets more.
  */
 #include <arpa/inet.h>

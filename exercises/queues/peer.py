@@ -2,12 +2,19 @@
 
     python peer.py RECORD_BYTES ROUNDS RECORDS READ_BYTES PAUSE_S
 
-It accepts one connection. In each of ROUNDS rounds it sends a number that is larger than the last
-by a random step, waits PAUSE_S seconds, and reads RECORDS records. Then it sends 0 and reads to the
-end. READ_BYTES is SO_RCVBUF, and 0 leaves it to the kernel. The program prints the port on which it
-listens, and at the end a line of JSON. This gives the number of older records that arrived after
-each number was sent, whether all records were whole and in order, and the number of records. A
-record whose number has not been sent counts as damaged.
+It accepts one connection. In each of ROUNDS rounds it sends a state, often with events around it,
+waits PAUSE_S seconds, and reads RECORDS records. Each number is larger than the last by a random
+step. Then it sends 0 and reads to the end. READ_BYTES is SO_RCVBUF, and 0 leaves it to the kernel.
+The program prints the port on which it listens, and at the end a line of JSON. This has
+
+- "waited", the records that arrived after each round's last state was sent, and before it or a newer
+  number did,
+- "events_waited", the same for each event and newer events,
+- "whole", whether all records were whole and each state at least as new as the state before it. A
+  record whose number has not been sent is damaged,
+- "events", how many events were sent, and how many have exactly one record, in their order,
+- "stale", the records with a state that a newer one had replaced before the last event,
+- "records", the number of records.
 """
 
 from __future__ import annotations
@@ -18,10 +25,13 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Mapping, Sequence
 
 PATIENCE_S = 8.0
 #: A random step of up to this size cannot be guessed.
 MOST_STEP = 1 << 24
+#: What a round may send: states (0) and events (1), in this order. The first round sends a state.
+KINDS = ([0], [0, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])
 
 
 def whole(record: bytes) -> int | None:
@@ -55,26 +65,65 @@ def main() -> None:
         connection, _ = listener.accept()
     connection.settimeout(PATIENCE_S)
     numbers: list[int | None] = []
-    asked: dict[int, int] = {}
-    sent = 0
-    for _ in range(rounds):
-        sent += 1 + secrets.randbelow(MOST_STEP)
-        asked[sent] = len(numbers)
-        connection.sendall(struct.pack("!I", sent))
+    sent: list[int] = []
+    before: dict[int, int] = {}  # for each number that must arrive, the records before it was sent
+    for turn in range(rounds):
+        new = []
+        for kind in secrets.choice(KINDS) if turn else KINDS[0]:
+            least = (new or sent or [0])[-1] + 1 + secrets.randbelow(MOST_STEP)
+            new.append(least + (least + kind) % 2)
+        sent += new
+        last_state = max(number for number in new if not is_event(number))
+        before |= {number: len(numbers) for number in new if is_event(number)}
+        before[last_state] = len(numbers)
+        connection.sendall(struct.pack(f"!{len(new)}I", *new))
         time.sleep(pause_s)
-        for _ in range(records):
-            number = read_record(connection, size)
-            numbers.append(number if number in asked else None)
+        numbers += [read_record(connection, size) for _ in range(records)]
     connection.sendall(bytes(4))
     while (number := read_record(connection, size)) is not None:
-        numbers.append(number if number in asked else None)
+        numbers.append(number)
     connection.close()
-    waited = []
-    for number, before in asked.items():
-        later = (index for index in range(before, len(numbers)) if (numbers[index] or 0) >= number)
-        waited.append(next(later, len(numbers)) - before)
-    damaged = None in numbers or numbers != sorted(filter(None, numbers))
-    print(json.dumps({"waited": waited, "whole": not damaged, "records": len(numbers)}))
+    print(json.dumps(report(sent, before, numbers)))
+
+
+def is_event(number: int) -> bool:
+    """Return whether a number is an event, and not a state."""
+    return number % 2 == 1
+
+
+def report(
+    sent: Sequence[int], before: Mapping[int, int], numbers: Sequence[int | None]
+) -> dict[str, object]:
+    """Compare the records that arrived with the numbers that were sent."""
+    known = set(sent)
+    came = [number for number in numbers if number in known]
+    states = [number for number in came if not is_event(number)]
+    events = [number for number in came if is_event(number)]
+    waited: dict[bool, list[int]] = {False: [], True: []}
+    for number, start in before.items():
+        event = is_event(number)
+        later = (
+            index
+            for index, other in enumerate(numbers[start:])
+            if other is not None and other >= number and (is_event(other) or not event)
+        )
+        waited[event].append(next(later, len(numbers) - start))
+    stale = newest = 0
+    for number in came:
+        if is_event(number):
+            newest = max(state for state in sent[: sent.index(number)] if not is_event(state))
+        else:
+            stale += number < newest
+    due = [number for number in sent if is_event(number)]
+    in_order = sum(event == wanted for event, wanted in zip(events, due, strict=False))
+    return {
+        "waited": waited[False],
+        "events_waited": waited[True],
+        "whole": len(came) == len(numbers) and states == sorted(states),
+        "events": [len(due), in_order if len(events) == len(due) else min(in_order, len(due) - 1)],
+        "stale": stale,
+        "records": len(numbers),
+    }
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ def _echoes(submission: Submission, packets: Sequence[OwnPacket]) -> list[bool]:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compile live.c and send it 24 numbers."""
+    """Compile live.c and send it 24 states, with events around them."""
     return look_at_live(submission, PUBLIC)
 
 
@@ -204,7 +204,7 @@ PEER = str(Path(__file__).parent / "peer.py")
 PAUSE_S = 0.08
 #: A receive buffer so small that most waiting records are in the sender's queue.
 READ_BYTES = 8192
-#: Maximum median of the older records that arrive before a new one. It is 1.5 times the number that
+#: Maximum median of the records that arrive before a new one. It is 1.5 times the number that
 #: fits in 16 KiB of unsent data and the receive buffer.
 MOST_WAITING = 27
 #: A send buffer starts with 128 KiB, so that far more records wait if nothing limits them.
@@ -242,7 +242,7 @@ def run_live(submission: Submission, *arguments: object, **lab: Any) -> LabRun:
 
 @compiled("live.c")
 def look_at_live(submission: Submission, asked: Asked) -> Verdict:
-    """Check that records are whole, few old ones precede a new one, and enough is in flight."""
+    """Check that records are whole and new, that no event is lost, and that enough is in flight."""
     size = submission.numbers["record_bytes"]
     arguments = (size, asked.rounds, asked.records, READ_BYTES, PAUSE_S)
     near = run_live(submission, *arguments, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
@@ -254,12 +254,7 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
     far = run_live(submission, size, 1, FAR_RECORDS, 0, 0, rtt_ms=asked.far_rtt_ms, **FAR)
     if damage := _damage(far):
         return Verdict(0, f"Over {asked.far_rtt_ms} ms: {damage}")
-    return combine(
-        [
-            (2 / 3, age),
-            (1 / 3, _look_at_the_flight(far)),
-        ]
-    )
+    return combine([(0.3, age), (0.5, _look_at_the_events(near)), (0.2, _look_at_the_flight(far))])
 
 
 def _damage(run: LabRun) -> str:
@@ -285,9 +280,31 @@ def _look_at_the_age(run: LabRun, asked: Asked) -> Verdict:
         return Verdict(1, "Every record is whole, and new data arrives soon.")
     return Verdict(
         0,
-        f"Before a new number arrives, {before:g} records with older numbers arrive. Where do they"
+        f"Before a new state arrives, {before:g} other records arrive. Where do they"
         " wait, and which option in tcp(7) limits the data that is not sent yet?",
     )
+
+
+def _look_at_the_events(run: LabRun) -> Verdict:
+    """Check that each event has one record, soon, and that the newest state comes after it."""
+    assert run.peer is not None
+    sent, arrived = run.peer["events"]
+    if arrived < sent:
+        return Verdict(
+            0,
+            f"Of {sent} events, {arrived} arrived once and in their order. Which numbers may a"
+            " newer number replace, and what does your program send after an event?",
+        )
+    if stale := run.peer["stale"]:
+        return Verdict(
+            0,
+            f"All {sent} events arrived, but after an event {stale} records have a state that a"
+            " newer one had replaced before that event. What does newest() forget?",
+        )
+    before = statistics.median(run.peer["events_waited"][sent // 2 :])
+    if before > MOST_WAITING:
+        return Verdict(0, f"All {sent} events arrived, but each after {before:g} other records.")
+    return Verdict(1, f"Each of the {sent} events arrived once, soon and in order.")
 
 
 def _look_at_the_flight(run: LabRun) -> Verdict:

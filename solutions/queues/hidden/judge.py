@@ -113,7 +113,7 @@ def q3(submission: Submission) -> Verdict:
                 0.25,
             ),
         ],
-        wrong="Divide the held bytes by the rate, and subtract the way of the ACK.",
+        wrong="Divide the held bytes by the rate, and subtract the time that the ACK takes.",
     )
     may = (n["live_goal_ms"] + half_ms) * rate * 125 - n["live_in_flight_bytes"]
     limit = submission.check_number(

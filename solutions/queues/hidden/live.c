@@ -1,19 +1,23 @@
 /*
- * live - send the newest number, as often as the path allows.
+ * live - send the newest state and every event, as often as the path allows.
  *
  *     live ADDRESS PORT
  *
- * The receiver sends the state of the world as 4-byte numbers in network byte order, each newer
- * than the last. This program answers without a pause with records of RECORD_BYTES bytes. A record
- * begins with the newest number that the program has, again in network byte order, and all other
- * bytes equal that number's last byte. When the number 0 arrives, the program ends its connection
- * after the current record.
+ * The receiver sends 4-byte numbers in network byte order, each larger than the last. An even
+ * number is a state of the world, such as where a player stands. It replaces all states before it.
+ * An odd number is an event, such as a shot. No number replaces it. The first number is a state.
  *
- * Your task: no record may be old when it leaves. Today this program fills the socket's send
- * buffer, and newer numbers wait behind all of the old records. Change serve() so that
+ * This program sends records of RECORD_BYTES bytes without a pause. A record begins with a number,
+ * again in network byte order, and all other bytes equal that number's last byte. When the number
+ * 0 arrives, the program ends its connection after the events that came before it.
+ *
+ * Your task: today this program fills the socket's send buffer, newer numbers wait behind all of
+ * the old records, and events get lost. Change newest() and serve() so that
  *
  *   - the kernel has no more than LIMIT_BYTES of data that it has not sent yet,
  *   - every record is whole and follows the previous record, although a write may take only a part,
+ *   - every event has exactly one record, in the order of the events, and all other records have
+ *     the newest state,
  *   - the network alone limits the data in flight, so that a path that holds more data gets more.
  */
 #include <arpa/inet.h>
@@ -37,6 +41,10 @@ static void fail(const char *what) {
     exit(1);
 }
 
+/* BEGIN SOLUTION */
+static uint32_t state; /* the newest state that has arrived */
+
+/* END SOLUTION */
 /* Returns the newest number, or the previous one if none has arrived. Waits for the first. */
 static uint32_t newest(int fd, uint32_t number) {
     static unsigned char bytes[4];
@@ -53,6 +61,11 @@ static uint32_t newest(int fd, uint32_t number) {
         have = 0;
         memcpy(&number, bytes, sizeof number);
         number = ntohl(number);
+        /* BEGIN SOLUTION */
+        if (number % 2 == 1)
+            return number; /* later numbers wait in the receive buffer */
+        state = number;
+        /* END SOLUTION */
         if (number == 0)
             return 0;
     }
@@ -66,19 +79,18 @@ static void fill(char *record, uint32_t number) {
 
 static void serve(int fd) {
     char record[RECORD_BYTES];
-    uint32_t number = newest(fd, 0);
     /* BEGIN SOLUTION */
     int limit_bytes = LIMIT_BYTES;
     if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &limit_bytes, sizeof limit_bytes) < 0)
         fail("TCP_NOTSENT_LOWAT");
     size_t left = 0; /* bytes of the record that are not written yet */
-    while (number || left) {
+    for (;;) {
         /* The socket is writable only if less than half of the limit is unsent. */
         struct pollfd room = {.fd = fd, .events = POLLOUT};
         if (poll(&room, 1, -1) < 0)
             fail("poll");
         if (left == 0) {
-            number = newest(fd, number);
+            uint32_t number = newest(fd, state); /* an event has only one record */
             if (number == 0)
                 break;
             fill(record, number);
@@ -91,6 +103,7 @@ static void serve(int fd) {
     }
     /* END SOLUTION */
     /* STUB
+    uint32_t number = newest(fd, 0);
     while (number) {
         fill(record, number);
         if (send(fd, record, sizeof record, 0) < 0)

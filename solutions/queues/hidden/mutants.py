@@ -82,7 +82,7 @@ MUTANTS = {
         breaks="the send buffer also holds unsent data, and grows with the window",
     ),
     "bounds-what-is-in-flight": Mutant(
-        loses={"q7": 1 / 3},
+        loses={"q7": 0.2},
         files={
             "live.c": [
                 (
@@ -92,6 +92,33 @@ MUTANTS = {
             ]
         },
         breaks="SO_SNDBUF also limits the data in flight",
+    ),
+    "drops-events": Mutant(
+        loses={"q7": 0.5},
+        files={"live.c": [("if (number % 2 == 1)\n            return number;", "")]},
+        breaks="newer data may replace a state, and may not replace an event",
+    ),
+    "repeats-the-last-event": Mutant(
+        loses={"q7": 0.5},
+        files={
+            "live.c": [
+                ("    size_t left = 0;", "    uint32_t number = 0;\n    size_t left = 0;"),
+                ("uint32_t number = newest(fd, state);", "number = newest(fd, number);"),
+            ]
+        },
+    ),
+    "forgets-the-state-before-an-event": Mutant(
+        loses={"q7": 0.5},
+        files={
+            "live.c": [
+                ("        state = number;\n", ""),
+                (
+                    "            fill(record, number);",
+                    "            state = number % 2 ? state : number;\n"
+                    "            fill(record, number);",
+                ),
+            ]
+        },
     ),
     "sends-the-number-alone": Mutant(
         loses={"q7": 1},
