@@ -2,10 +2,11 @@
 
     python -m tools.syllabus [COURSE]
 
-writes the points of each question into its text and into the table at the top of the set, and three
+writes the points of each question into its text and into the table at the top of the set, and four
 tables into the instructor's guide. The points are those of the notebook's check cells. The last
 line of a question's text names the sections that teach it. `breaks` in `hidden/mutants.py` names
-the rule that a mistake breaks. `make exercises` runs this first.
+the rule that a mistake breaks, and `measures` in `hidden/why.toml` what a question measures, where
+that is not what its kind usually does. `make exercises` runs this first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import difflib
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,15 @@ KINDS: Final = {
     "Send": ("s", 6),
     "Explain": ("e", 10),
     "Measure": ("m", 10),
+}
+#: What a question of each kind measures, unless `measures` in why.toml says otherwise.
+MEASURES: Final = {
+    "c": "recall",
+    "r": "reading a capture",
+    "p": "transfer",
+    "s": "transfer",
+    "e": "transfer",
+    "m": "design",
 }
 #: What the table at the top of a set calls the written answers, by the heading of their part.
 WRITTEN: Final = {"Explain": "written answer", "Measure": "plan and plot"}
@@ -109,7 +120,7 @@ def outdated(root: Path) -> dict[Path, str]:
     shipped = [source for source in sources if [*root.glob(f"lessons/*-{source.name}.ipynb")]]
     guide = root / "docs/instructors-guide.md"
     texts[guide] = guide.read_text()
-    for rows in (_taught_rows, _point_rows, _program_rows):
+    for rows in (_taught_rows, _point_rows, _measure_rows, _program_rows):
         texts[guide] = _with_table(texts[guide], list(rows(shipped)))
     return {path: text for path, text in texts.items() if text != path.read_text()}
 
@@ -215,6 +226,22 @@ def _point_rows(sources: Sequence[Path]) -> Iterator[str]:
         asked = questions(source)
         shown = " | ".join(str(asked.get(name, "")) for name in names)
         yield f"| {source.name} | {sum(each.minutes for each in asked.values())} | {shown} |"
+
+
+def _measure_rows(sources: Sequence[Path]) -> Iterator[str]:
+    columns = list(dict.fromkeys(MEASURES.values()))
+    yield f"| set | {' | '.join(columns)} |"
+    yield "|---|" + "---|" * len(columns)
+    for source in sources:
+        other = tomllib.loads((source / "hidden/why.toml").read_text()).get("measures", {})
+        by_measure: dict[str, list[str]] = {column: [] for column in columns}
+        points = dict.fromkeys(columns, 0.0)
+        for name, question in questions(source).items():
+            measure = other.get(name, MEASURES[question.kind])
+            by_measure[measure].append(name)
+            points[measure] += question.points
+        cells = [f"{points[one]:g}: {', '.join(by_measure[one])}" for one in columns]
+        yield f"| {source.name} | {' | '.join('' if cell[0] == '0' else cell for cell in cells)} |"
 
 
 def _program_rows(sources: Sequence[Path]) -> Iterator[str]:

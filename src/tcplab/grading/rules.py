@@ -17,7 +17,7 @@ from tcplab.grading.checks import Verdict
 from tcplab.grading.submission import Submission
 from tcplab.grading.trial import Trial
 
-#: Number of ids whose numbers are drawn, and how many of every hundred must differ.
+#: Number of ids whose answers are computed, and how many of a hundred must have other numbers.
 IDS: Final = 2000
 DIFFERENT: Final = 90
 LEAST_WORDS: Final = 12
@@ -51,8 +51,8 @@ def _parts(trial: Trial) -> Iterator[str]:
             " grader judges q1, q2, … and written ones w1, w2, … in the order of the notebook"
         )
     task, why = trial.task, trial.source / "hidden" / "why.toml"
-    reasons = tomllib.loads(why.read_text()) if why.is_file() else {}
-    reasons.pop("taught", None)  # phrases of the lessons, which only the shipped sets name
+    texts = tomllib.loads(why.read_text()) if why.is_file() else {}
+    reasons = {name: text for name, text in texts.items() if isinstance(text, str)}
     judges = [name for name in vars(trial.judges) if re.fullmatch(r"q\d+", name)]
     checks = [name[6:] for name in vars(task.module) if re.fullmatch(r"check_q\d+", name)]
     places = {
@@ -89,11 +89,10 @@ def _mutants(trial: Trial) -> Iterator[str]:
 
 
 def _numbers(trial: Trial) -> Iterator[str]:
-    made = [json.dumps(trial.task.numbers(f"s{number}")) for number in range(IDS)]
-    different = len(set(made[:100]))
-    if different < DIFFERENT:
+    made = {json.dumps(trial.task.numbers(f"s{number}")) for number in range(100)}
+    if len(made) < DIFFERENT:
         yield (
-            f"numbers() in task.py gives 100 students only {different} different sets of numbers;"
+            f"numbers() in task.py gives 100 students only {len(made)} different sets of numbers;"
             f" choose larger ranges, for at least {DIFFERENT}"
         )
 
@@ -142,9 +141,8 @@ def _odd_answers(trial: Trial) -> Iterator[str]:
             continue
         for value in IMPOSSIBLE:
             for odd in (value, [value] * 3):
-                given = dict.fromkeys(names, odd)
-                verdict = _checked(trial, question, "ada", numbers, given)
-                if verdict.share != 0:
+                all_odd = dict.fromkeys(names, odd)
+                if _checked(trial, question, "ada", numbers, all_odd).share != 0:
                     yield (
                         f"check_{question} accepts {odd}; give numbers_in() the limits that any"
                         " answer has, such as least=1 and most=…"
