@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import math
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 import zlib
 from collections import Counter
 from html import unescape
@@ -85,6 +87,22 @@ def test_hand_out_names_the_files_of_every_set() -> None:
         row = rf"`{source.name}.ipynb` \| ([^|]+) \|"
         (named,) = re.findall(row, text)
         assert sorted(re.findall(r"`([^`]+)`", named)) == sorted(files)
+
+
+def test_traces_are_apart_from_their_answers(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "traces.zip") as zipped:
+        names = zipped.namelist()
+        for name in each(name for name in names if name.endswith(".html")):
+            own = name.partition("/")[0]
+            causes = json.loads((ROOT / f"solutions/{own}/hidden/captures.json").read_text())
+            traces = [path for path in names if re.fullmatch(rf"{own}/\d+\.pcapng", path)]
+            shown = sorted(causes[Path(path).name] for path in traces)
+            assert shown == sorted(set(causes.values())), own
+            text = plain(zipped.read(name).decode())
+            assert "BEGIN SOLUTION" not in text
+            assert "n[" not in text
+    answers = plain((folder / "answers/traces.html").read_text())
+    assert all(f"{name.partition('/')[2]} " in answers for name in names if "pcapng" in name)
 
 
 def test_make_print_writes_a_pdf_of_each_page(tmp_path: Path) -> None:
