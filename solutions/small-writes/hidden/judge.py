@@ -114,7 +114,9 @@ def q3(submission: Submission) -> Verdict:
     )
     share = 0.5 if wrong == 1 else 0.0
     return Verdict(
-        share, f"q3_waits: {wrong} of {len(patterns)} messages are on the wrong side. {hint}"
+        share,
+        f"q3_waits: of {len(patterns)} messages, {wrong} are missing or should not be in the list."
+        f" {hint}",
     )
 
 

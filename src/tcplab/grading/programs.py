@@ -21,6 +21,12 @@ _Check = Callable[Concatenate[Submission, _P], Verdict]
 #: Number of bytes that a program may send in addition to twice the size of its files.
 MOST_BESIDE_BYTES = 1 << 20
 _NO_IO_URING = " In grading, the calls of io_uring fail with ENOSYS. Fall back to poll() or threads."
+#: The usual reasons for a program's bad end.
+_USUAL = {
+    "wall": " (does it wait for data or for an end that never comes?)",
+    "SIGPIPE": " (had the peer closed the connection?)",
+    "SIGSEGV": " (did it use memory that it does not own?)",
+}
 
 
 def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
@@ -43,11 +49,12 @@ def compiled(name: str) -> Callable[[_Check[_P]], _Check[_P]]:
 
 
 def how_it_ended(run: LabRun, name: str) -> str:
-    """Return how the learner's program ended, with its last line on standard error."""
-    lines = run.outcome.errors.decode(errors="replace").strip().splitlines()
-    last = "".join(character for character in lines[-1] if character.isprintable()) if lines else ""
+    """Return how the learner's program ended, with its last line on standard error and a hint."""
+    errors = run.outcome.errors.decode(errors="replace").strip()
+    last = "".join(filter(str.isprintable, errors.rpartition("\n")[2]))
     quoted = f' and printed "{last[:120]}"' if last else ""
-    return f"{name} {run.outcome.how_it_ended()}{quoted}"
+    hint = _USUAL.get(run.outcome.stopped_by or run.outcome.signal or "", "")
+    return f"{name} {run.outcome.how_it_ended()}{quoted}{hint}"
 
 
 def never_listened(run: LabRun, name: str, port: int) -> Verdict:

@@ -159,12 +159,11 @@ def _for_canvas(assignment: str, scored: Sequence[ReportLine], max_score: float)
 
 def _write_csv(path: Path, rows: _Rows) -> None:
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
+    csv.writer(text).writerows(
+        [f"{value:g}" if isinstance(value, float) else table_cell(value or "") for value in row]
+        for row in rows
+    )
     write_whole(path, text.getvalue())
-
-
-def _cell(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else table_cell(value or "")
 
 
 # ---- how hard the questions were -----------------------------------------------------------------

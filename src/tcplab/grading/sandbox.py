@@ -97,12 +97,9 @@ class Outcome:
             "output": "printed more than allowed",
             "watch": "could not be watched any more",
         }
-        if self.stopped_by:
-            end = reasons[self.stopped_by]
-        elif self.signal:
-            end = f"was ended by {self.signal}"
-        else:
-            end = f"ended with exit status {self.exit_status}"
+        status = f"ended with exit status {self.exit_status}"
+        by_itself = f"was ended by {self.signal}" if self.signal else status
+        end = reasons.get(self.stopped_by or "", by_itself)
         dropped = f" ({self.dropped_bytes} bytes of its output were dropped)"
         return f"{end}{dropped}" if self.dropped_bytes else end
 
