@@ -332,6 +332,9 @@ def try_assignment(
         from tcplab.tables import Table
 
     trial = Trial(course.resolve() / "solutions" / assignment)
+    if broken := broken_rules(trial):
+        print(*broken, "\nNothing was graded. Mend these first.", sep="\n")
+        return 1
     results = [trial.run(name, student) for name in names or trial.names()]
     rows = [
         (
@@ -348,10 +351,9 @@ def try_assignment(
         for question, expected in result.expected.items():
             if result.scores[question] != expected:
                 print(f"{result.name} {question}: expected {expected}. {result.messages[question]}")
-    broken = broken_rules(trial)
-    in_all = sum(trial.all_points.values())
-    print(*broken, f"\n{trial.full:g} points by the grader, {in_all:g} in all", sep="\n")
-    return 0 if not broken and all(result.as_expected for result in results) else 1
+    judged, in_all = sum(trial.points.values()), sum(trial.all_points.values())
+    print(f"\n{judged:g} points by the grader, {in_all:g} in all")
+    return 0 if all(result.as_expected for result in results) else 1
 
 
 def new_assignment(name: str, *, course: Folder = Path()) -> int:

@@ -30,6 +30,7 @@ from tcplab.errors import LabError, ParameterError, TcplabError
 from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive, whole_file, write_archive
 from tcplab.grading.assignment import Task
 from tcplab.grading.course import configure, find_alembic
+from tcplab.grading.drawing import assignments
 
 #: The lines of a notebook's cell that learners do not get, with their markers.
 SOLUTION: Final = re.compile(r"^### BEGIN SOLUTION\n(.*?)^### END SOLUTION(?:\n|\Z)", re.M | re.S)
@@ -74,11 +75,7 @@ def generate(root: Path, target: Path, only: Sequence[str] = ()) -> list[str]:
     """Write exercises to `target`, replacing folders; return their names. `only` selects some."""
     from traitlets.config import Config
 
-    names = sorted(
-        folder.name
-        for folder in root.glob("solutions/*")
-        if (folder / f"{folder.name}.ipynb").is_file()
-    )
+    names = sorted(source.name for source in assignments(root / "solutions"))
     if not names:
         raise ParameterError(f"{root}/solutions holds no assignment (a folder with its notebook)")
     for name in only:

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import tomllib
+import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -37,12 +38,18 @@ def broken_rules(trial: Trial) -> list[str]:
     # The other rules need all parts of every question.
     if mistakes := [*_parts(trial), *_mutants(trial)]:
         return mistakes
-    return [*_numbers(trial), *_answers(trial), *_odd_answers(trial)]
+    try:
+        return [*_numbers(trial), *_answers(trial), *_odd_answers(trial)]
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if str(trial.source) in frame.filename] or frames
+        return [f"{own[-1].filename} line {own[-1].lineno} raises {error!r}"]
 
 
 def _parts(trial: Trial) -> Iterator[str]:
     """Check that each question has all its parts, and that the questions are in order."""
-    given, written = list(trial.points), trial.written
+    marked = {name: cell.metadata.nbgrader for name, cell in trial.marked.items()}
+    given, written = list(trial.points), [name for name, mark in marked.items() if mark.get("task")]
     right = [f"q{number}" for number in range(1, len(given) + 1)]
     if given != right or written != [f"w{number}" for number in range(1, len(written) + 1)]:
         numbered = ", ".join([*given, *written])
@@ -50,6 +57,8 @@ def _parts(trial: Trial) -> Iterator[str]:
             f"{trial.name}.ipynb: the questions are numbered {numbered}; number those that the"
             " grader judges q1, q2, … and written ones w1, w2, … in the order of the notebook"
         )
+    for question in [name for name, points in trial.points.items() if points <= 0]:
+        yield f"{trial.name}.ipynb: the check cell {question} has no points; give it some"
     task, why = trial.task, trial.source / "hidden" / "why.toml"
     texts = tomllib.loads(why.read_text()) if why.is_file() else {}
     reasons = {name: text for name, text in texts.items() if isinstance(text, str)}
@@ -65,7 +74,7 @@ def _parts(trial: Trial) -> Iterator[str]:
         for question in sorted({*given} - {*names}):
             yield f"{place} lacks {question}; add {needed}"
         for question in sorted({*names} - {*given}):
-            yield f"{place} has {question}, but no cell with this id has points; remove it, or add"
+            yield f"{place} has {question}, but no check cell has this id; remove it, or add one"
     for file in task.files:
         if not (trial.source / "hidden" / file).is_file():
             yield f"hidden/{file} is missing; FILES in task.py names it"

@@ -78,28 +78,19 @@ class Trial:
         self.judge = Judge(source, **options)
         self.task, self.judges = self.judge.task, self.judge.module
         tests, self._cells = parts_of(self.notebook)
-        self.points = {name: float(cell.metadata.nbgrader.points) for name, cell in tests.items()}
         marked = [cell for cell in self.notebook.cells if "nbgrader" in cell.metadata]
         #: the cells of nbgrader by their ids
         self.marked = {cell.metadata.nbgrader.grade_id: cell for cell in marked}
+        self.points = {name: self.all_points.get(name, 0.0) for name in tests}
         self.mutants: Mapping[str, Mutant] = {}
         if (path := source / "hidden" / "mutants.py").is_file():
             self.mutants = load_module(path, f"tcplab_mutants_{self.name}").MUTANTS
-
-    @property
-    def full(self) -> float:
-        return sum(self.points.values())
 
     @property
     def all_points(self) -> dict[str, float]:
         """The points of each question, also of those that a person marks."""
         points = {name: cell.metadata.nbgrader.get("points") for name, cell in self.marked.items()}
         return {name: float(value) for name, value in points.items() if value}
-
-    @property
-    def written(self) -> list[str]:
-        """The ids of the written answers, which a person marks."""
-        return [name for name, cell in self.marked.items() if cell.metadata.nbgrader.get("task")]
 
     @property
     def solution(self) -> list[tuple[str, str]]:
