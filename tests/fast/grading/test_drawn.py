@@ -1,12 +1,14 @@
-"""Facts that a program must find out are drawn at grading, so no student knows them beforehand."""
+"""Each student's numbers pose every kind of case, and facts for programs are drawn at grading."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.grading.sets import SHIPPED
 from tests.support.paths import ROOT
 
 from tcplab.grading.assignment import Task, load_module
@@ -65,3 +67,47 @@ def test_two_gradings_of_one_student_differ(name: str, question: str) -> None:
 def test_paths_of_segments_are_not_among_the_students_numbers() -> None:
     numbers = Task(ROOT / "solutions" / "segments" / "task.py", "segments").numbers("ada")
     assert not [name for name in numbers if name.endswith("path_mtu_bytes")]
+
+
+def pieces_of_each_kind(pieces: list[tuple[int, int]]) -> bool:
+    """Whether segments come with one missing, one out of order and one twice."""
+    came = sorted(set(pieces))
+    gaps = sum(first + size != then for (first, size), (then, _) in pairwise(came))
+    once = list(dict.fromkeys(pieces))
+    return gaps == 1 and len(pieces) == len(once) + 1 and once != came
+
+
+def kind_of_writes(writes: tuple[int, ...]) -> tuple[int, ...]:
+    """Describe each write but the last by whole segments (0, or 1 for more) and a rest (0 or 1)."""
+    return tuple(10 * (size >= 1448) + (size % 1448 > 0) for size in writes[:-1])
+
+
+#: For each set, whether a student's numbers pose every kind of case that its questions ask about.
+EVERY_KIND: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "buffers": lambda n: (
+        min(n["requests"]) < 1152 < sorted(n["requests"])[1]
+        and sorted(n["requests"])[2] < n["rmem_max_bytes"] < max(n["requests"])
+    ),
+    "cork": lambda n: n["corked_bytes"] > n["held_bytes"] > 0 and n["pieces_bytes"][1] % 1448 > 0,
+    "diagnosis": lambda n: pieces_of_each_kind(n["pieces"]) and len(set(n["captures"])) == 3,
+    "pipes": lambda n: len(set(map(str, n["chains"]))) == 4,
+    "queues": lambda n: {(False, True), (True, True), (True, False)} <= {*pairwise(n["echoes"])},
+    "real-programs": lambda n: n["header_bytes"] < 1448 < n["file_bytes"],
+    "segments": lambda n: n["narrow_mtu_bytes"] < n["wide_mtu_bytes"] and n["flight_segments"] > 1,
+    "sendfile": lambda n: n["page_segments"] > 1 and 0 < n["page_last_bytes"] <= n["page_bytes"],
+    "slow-start": lambda n: n["lost_segments"] > 1 and n["lost_first"] + n["lost_segments"] < 8,
+    "small-writes": lambda n: (
+        {(), (10,), (10, 10), (1,), (10, 1), (11,)} == {*map(kind_of_writes, n["patterns"])}
+    ),
+    "tcp-vs-udp": lambda n: len({fate for _, fate in n["datagrams"]}) == 2,
+    "the-lab": lambda n: n["greeting_bytes"] > len("hello, world"),
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_student_gets_a_case_of_every_kind(name: str) -> None:
+    """tcplab.grading.rules checks for as many students that no right answer is empty."""
+    task = Task(ROOT / "solutions" / name / "task.py", name)
+    for student in map("s{}".format, range(2000)):
+        numbers = task.numbers(student)
+        assert EVERY_KIND[name](numbers), (student, numbers)
