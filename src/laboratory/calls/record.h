@@ -20,8 +20,7 @@
  *                                        poll(2), select(2), epoll_wait(2); -1 without a timeout
  *     NS used 0 PID PROCESS CPU_NS DELAY_NS STOPPED_NS
  *                                        CPU time of the process, the time for which the task PID
- *                                        waited for a CPU, and for which we stopped any task or
- *                                        waited for a CPU ourselves
+ *                                        waited for a CPU, and our stops and waits for a CPU
  *     NS option SOCKET PID NAME VALUE    before the option is set
  *     NS exec 0 PID PATH
  *     NS unseen 0 PID WHAT               cannot be seen: io_uring, 32-bit, setuid, not-allowed
