@@ -81,13 +81,17 @@ def lab(directory: Annotated[Path, Spelled(Path, "DIRECTORY")] = Path("tcplab-co
 
 
 def demo(
-    name: str | None = None, *, slides: Annotated[Path | None, Spelled(Path, "DIR")] = None
+    name: str | None = None,
+    *,
+    slides: Annotated[Path | None, Spelled(Path, "DIR")] = None,
+    phones: Annotated[str | None, Spelled(str, "ADDRESS")] = None,
 ) -> int:
     """Open a lecture demo in the browser; without a name, list all demos.
 
     Args:
         name: name of the demo, or path of your own NAME.toml.
         slides: write each step's slide (PNG) and notes into DIR; without a name, for all demos.
+        phones: let phones vote at this address of your machine (ADDRESS:PORT, or auto).
 
     Example: tcplab demo small-writes
     """
@@ -103,8 +107,9 @@ def demo(
             print(f"{known.name:18}lesson {known.lesson}  {known.title} ({len(known.steps)} steps)")
     else:
         from tcplab.demos.page import open_page
+        from tcplab.demos.phones import place
 
-        open_page(name)
+        open_page(name, None if phones is None else place(phones))
     return 0
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tcplab.cli.declared import add_options
 from tcplab.cli.loading import loading
+from tcplab.errors import ParameterError
+from tcplab.programs.sources import course_folder
 
 if TYPE_CHECKING:
     from tcplab.experiments import Result
@@ -29,6 +32,8 @@ def add_run(commands: Any, given: Sequence[str]) -> None:
         from tcplab.experiments import catalogue, find
 
         known = {name: find(name) for name in given if name in catalogue()}
+    if not known:
+        _check_lesson(given[1:2])
     for name, (_module, about) in catalogue().items():
         parser = names.add_parser(name, help=about, description=about)
         if name not in known:  # only the experiment that is run has to be imported
@@ -39,6 +44,23 @@ def add_run(commands: Any, given: Sequence[str]) -> None:
         add_options(parser, known[name])
         parser.set_defaults(action=_run, experiment=known[name])
         parser.epilog = f"example: tcplab run {name} --json"
+
+
+def _check_lesson(name: Sequence[str]) -> None:
+    """If the name is that of a lesson, raise ParameterError with the lesson's experiments."""
+    from tcplab.experiments import catalogue
+
+    for path in (course_folder() / "lessons").glob("*.ipynb"):
+        if [path.stem.partition("-")[2]] == name:
+            text = path.read_text()
+            calls = ((one, one.replace("-", "_")) for one in catalogue())
+            commands = [
+                f"tcplab run {one}"
+                for one, call in calls
+                if re.search(rf"\bmeasure_{call}\(| {call}\.measure\(", text)
+            ]
+            advice = f"to repeat its measurements: {', '.join(commands)}"
+            raise ParameterError(f"{name[0]} is a lesson; {advice}")
 
 
 def measured(experiment: Experiment, options: argparse.Namespace) -> Result[Any]:

@@ -23,18 +23,16 @@ if TYPE_CHECKING:
     from tcplab.widgets.view import PanelView
 
 __all__ = ["Demo", "DemoPanel", "Option", "Step", "every", "find", "show"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class DemoPanel(Panel):
     """The panel of a demo, with the settings of the first step."""
 
-    def __init__(self, demo: Demo, state: str = "") -> None:
+    def __init__(self, demo: Demo, state: str = "", phones: str = "") -> None:
         super().__init__(load(demo.panel), title=demo.title, **demo.steps[0].settings)
         self.state = Path(state) if state else None  #: the file that a reloaded page continues from
+        self.phones = phones if state else ""  #: the address at which phones vote
         self.steps = demo.steps
         self.message = "Count the votes, then press Run."
 
@@ -54,9 +52,10 @@ class DemoPanel(Panel):
         return DemoView(self, self.steps)
 
 
-def show(name: str, state: str = "") -> DemoPanel:
+def show(name: str, state: str = "", phones: str = "") -> DemoPanel:
     """Return the panel of a demo with its steps, for the last line of a notebook's cell.
 
     With `state`, a file of your own, a reloaded page continues with its step, votes and runs.
+    `tcplab demo --phones` also passes the address of the page on which phones vote.
     """
-    return DemoPanel(find(name), state)
+    return DemoPanel(find(name), state, phones)

@@ -6,9 +6,11 @@ import json
 import logging
 import os
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from tcplab.demos.phones import serving
 from tcplab.demos.steps import find
 
 #: Settings for Voilà, passed in a file instead of those in the user's account.
@@ -28,8 +30,11 @@ _SETTINGS: Final[dict[str, Any]] = {
 }
 
 
-def open_page(name: str) -> None:
-    """Serve a demo until Ctrl-C, and open it in the browser except in CI or without a display."""
+def open_page(name: str, phones: tuple[str, int] | None = None) -> None:
+    """Serve a demo until Ctrl-C, and open it in the browser except in CI or without a display.
+
+    With an address and a port, also serve the page on which phones vote.
+    """
     from voila.app import Voila
 
     logging.getLogger("Voila").addFilter(_is_for_lecturer)
@@ -38,8 +43,12 @@ def open_page(name: str) -> None:
         options.append("--no-browser")
     if address := os.environ.get("TCPLAB_LISTEN"):  # a container's loopback is private
         options.append(f"--Voila.ip={address}")
-    with tempfile.TemporaryDirectory(prefix="tcplab-demo-") as folder:
-        page = write_page(name, Path(folder))
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tcplab-demo-"))
+        url = stack.enter_context(serving(phones, Path(folder))) if phones else ""
+        page = write_page(name, Path(folder), url)
+        if url:
+            print(f"Phones vote at {url}")
         print(
             "Press Run in the browser. F11 fills the screen, and Ctrl-C here ends the demo.",
             flush=True,
@@ -54,7 +63,7 @@ def _is_for_lecturer(record: logging.LogRecord) -> bool:
     )
 
 
-def write_page(name: str, folder: Path) -> Path:
+def write_page(name: str, folder: Path, phones: str = "") -> Path:
     """Write a demo's notebook and Voilà's settings into a folder; return the notebook's path."""
     import nbformat
     from nbformat.v4 import new_code_cell, new_notebook
@@ -62,7 +71,9 @@ def write_page(name: str, folder: Path) -> Path:
     demo = find(name)
     shown = str(Path(name).resolve()) if name.endswith(".toml") else name
     state = str(folder.resolve() / f"{demo.name}.state")
-    cell = new_code_cell(f"from tcplab import demos\n\ndemos.show({shown!r}, {state!r})")
+    cell = new_code_cell(
+        f"from tcplab import demos\n\ndemos.show({shown!r}, {state!r}, {phones!r})"
+    )
     page = folder / f"{demo.name}.ipynb"
     nbformat.write(new_notebook(cells=[cell]), page)
     (folder / "voila.json").write_text(json.dumps(_SETTINGS))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
+import threading
+import time
 from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
+from tcplab.demos import phones
 from tcplab.demos.steps import Step
 from tcplab.tables import digits
 from tcplab.widgets.panels.wire import AT_START
-from tcplab.widgets.view import BUSY, PanelView, group
+from tcplab.widgets.view import BUSY, WAITS, PanelView, group
 
 #: A step whose run lasts at least this many seconds shows the sliders for the lecturer to move.
 GOES_ON_S: Final = 60
+#: The votes of the phones are read at this interval.
+COUNTED_S: Final = 0.5
 
 
 class DemoView(PanelView):
@@ -28,9 +34,11 @@ class DemoView(PanelView):
         self._number = 0  # index of the step
         self._votes = [[0] * len(step.options) for step in steps]
         self._before: dict[int, list[int]] = {}  # the first votes of steps with a second vote
+        self._ballots = list(range(len(steps)))  # number of each step's present vote
+        self._counted: dict[int, dict[str, int]] = {}  # the phones' votes, by ballot, that are in
         if panel.state and panel.state.exists():
             kept = pickle.loads(panel.state.read_bytes())
-            self._number, self._votes, self._before, panel.runs = kept
+            self._number, self._votes, self._before, self._ballots, self._counted, panel.runs = kept
             panel.restore(self.step.settings)
         titles = [f"{number} · {step.title}" for number, step in enumerate(steps, 1)]
         look = {"description": "Steps", "orientation": "horizontal"}
@@ -45,6 +53,8 @@ class DemoView(PanelView):
         super().__init__(panel)
         self.widget.add_class("tcplab-demo")
         self.steps.observe(self._go, "index")
+        if panel.phones:
+            threading.Thread(target=self._follow_phones, daemon=True).start()
 
     @property
     def step(self) -> Step:
@@ -82,23 +92,44 @@ class DemoView(PanelView):
         """Show the step's question, and the answer once it has been measured."""
         step, run = self.step, self.answered
         self.ask.value = f"<p>{escape(step.ask)}</p>"
-        answer = ""
+        answer = self._code if step.options and self.shown else ""
         if run:
+            answer = ""
             if run["headline"] is not None and step.options:
                 answer = (
                     f"<strong>{digits(run['headline'])} {escape(self.panel.spec.unit)}</strong>"
                 )
             answer += f"<p>{escape(step.explain)}</p>"
         self.answer.value = answer
+        if self.panel.phones:
+            options = [] if run else [option.label for option in step.options]
+            question = self._ballots[self._number], step.ask, options
+            phones.write(self.panel.state.with_name(phones.QUESTION), question)
         self._show_votes()
         super().refresh()
         self._keep()
 
+    @property
+    def waits(self) -> str:
+        """The phones' address, or the usual text, because the audience votes before the run."""
+        return self._code or WAITS
+
+    @functools.cached_property
+    def _code(self) -> str:
+        """The address of the page for phones as a QR code and as text, or empty without one."""
+        if not (address := self.panel.phones):
+            return ""
+        import segno
+
+        code = segno.make(address, micro=False).svg_inline(scale=8, omitsize=True)
+        named = f'<div role="img" aria-label="QR code of {address}">{code}</div>'
+        return f'<div class="tcplab-phones">{named}<p>Vote at {address}</p></div>'
+
     def _keep(self) -> None:
         """Write the state to a file, from which a reloaded page continues."""
         if self.panel.state and self.panel.phase not in BUSY:
-            kept = self._number, self._votes, self._before, self.panel.runs
-            self.panel.state.write_bytes(pickle.dumps(kept))
+            kept = self._number, self._votes, self._before, self._ballots, self._counted
+            self.panel.state.write_bytes(pickle.dumps((*kept, self.panel.runs)))
 
     def _arranged(self) -> list[Any]:
         import ipywidgets as w
@@ -161,8 +192,23 @@ class DemoView(PanelView):
         """Start a second vote, after a discussion. The first one stays next to it."""
         votes = self._votes[self._number]
         self._before[self._number], self._votes[self._number] = votes, [0] * len(votes)
+        self._ballots[self._number] = max(self._ballots) + 1
         self._fill_ballot()
         self.refresh()
+
+    def _follow_phones(self) -> None:
+        while True:
+            time.sleep(COUNTED_S)
+            counts = phones.read(self.panel.state.with_name(phones.COUNTS), {})
+            with self.panel.lock:
+                self._count(counts.get(str(self._ballots[self._number]), {}))
+
+    def _count(self, counts: dict[str, int]) -> None:
+        """Add to the fields what the phones' votes have changed. The lecturer may type others."""
+        before = self._counted.get(self._ballots[self._number], {})
+        self._counted[self._ballots[self._number]] = counts
+        for option, count in enumerate(row.children[0] for row in self.ballot.children):
+            count.value += counts.get(str(option), 0) - before.get(str(option), 0)
 
     def _show_votes(self) -> None:
         votes, run = self._votes[self._number], self.answered

@@ -32,6 +32,8 @@ BUSY: Final = ("running", "stopping")
 REDRAWN_S: Final = 0.5
 #: Text instead of a figure before the first run.
 WAITS: Final = "<p>The figure appears here after Run.</p>"
+#: The same in a panel with a model, until the learner predicts or skips the question.
+GUESS_FIRST: Final = WAITS.replace(".", ", and the model after your prediction or “skip”.")
 
 
 class Page(anywidget.AnyWidget):
@@ -171,6 +173,12 @@ class PanelView:
         """True once the user has predicted, skipped the question, or started a run."""
         return self._is_answered or bool(self.panel.runs)
 
+    @property
+    def waits(self) -> str:
+        """The text instead of a figure before the first run."""
+        has_model = self.panel.spec.forecast or self.panel.spec.timeline
+        return GUESS_FIRST if has_model and not self.shows_model else WAITS
+
     def row_names(self, names: list[str]) -> list[str]:
         """Return the names of the runs in the table that compares them."""
         return names
@@ -179,7 +187,7 @@ class PanelView:
         self._pictured = now["number"] if now else None
         self.numbers.value = now["table"] if now else ""
         self.origin.value = words.origin(now) if now else ""
-        self.picture.value = now["figure"] if now else WAITS
+        self.picture.value = now["figure"] if now else self.waits
         for button, name in ((self.save, "capture"), (self.save_picture, "png")):
             button.layout.display = None if now and now[name] else "none"
 

@@ -107,7 +107,7 @@ def test_model_waits_for_an_answer_and_follows_the_settings(name: str, answer: s
     panel = Panel(load(name))
     view = with_view(panel)
     assert view.timeline.value == view.comparison.value == ""
-    assert "after Run" in view.picture.value
+    assert "after Run, and the model after your prediction or" in view.picture.value
     assert "tcplab-empty" in view.frame._dom_classes
     view.prediction.value = answer
     assert panel.prediction == {"12": 12}.get(answer)
