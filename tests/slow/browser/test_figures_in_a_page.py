@@ -117,6 +117,7 @@ def test_play_shows_holds_in_time_and_respects_reduced_motion(page: Page, motion
     shown.get_by_role("button", name="Play").click()
     status, hold = shown.locator("[role=status]"), shown.locator("[data-part=hold-0]")
     seen, dots = set(), 0
+    edges = set()
     while shown.locator(".playing").count():
         # This adds to the time that passes anyway, which is longer on a slow machine.
         page.clock.run_for(100)
@@ -126,6 +127,10 @@ def test_play_shows_holds_in_time_and_respects_reduced_motion(page: Page, motion
         seen.add((held, hold.last.is_visible()))
         dots += shown.locator("circle.dot").count()
         assert shown.evaluate(LINE_IS_ON_THE_SCREEN)
+        edges.add(
+            shown.evaluate("it => ['before', 'more'].filter((edge) => edge in it.dataset)[0]")
+        )
+    assert edges == {"before", "more"}  # a drawing that goes on beyond the screen has an edge
     assert (False, False) in seen
     assert (True, True) in seen
     assert (dots > 0) is (motion == "no-preference")

@@ -23,7 +23,11 @@ class TcplabFigure extends HTMLElement {
     this.svg.setAttribute("role", groups.length ? "group" : "img");
     this.svg.setAttribute("aria-label", image.alt);
     this.drawing.tabIndex = groups.length ? -1 : 0; // it may scroll
-    const atEdge = () => this.toggleAttribute("data-more", this.drawing.scrollLeft + this.drawing.clientWidth < this.drawing.scrollWidth - 2);
+    const atEdge = () => {
+      const { scrollLeft, clientWidth, scrollWidth } = this.drawing;
+      this.toggleAttribute("data-before", scrollLeft > 2);
+      this.toggleAttribute("data-more", scrollLeft + clientWidth < scrollWidth - 2);
+    };
     this.drawing.addEventListener("scroll", atEdge);
     new ResizeObserver(atEdge).observe(this.drawing);
     if (!groups.length) return this.below.remove();
