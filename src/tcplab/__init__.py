@@ -9,10 +9,7 @@ if TYPE_CHECKING:
     from tcplab.lab import Host, Lab, Link, Loopback
 
 __all__ = ["Host", "Lab", "LabError", "Link", "Loopback"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

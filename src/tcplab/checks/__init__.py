@@ -9,10 +9,7 @@ from collections.abc import Iterable
 from tcplab.errors import ParameterError
 
 __all__ = ["choice", "number", "unknown", "whole"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def number(

@@ -12,10 +12,7 @@ from collections.abc import Sequence
 from tcplab.cli.loading import loading
 
 __all__ = ["main"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -43,10 +43,7 @@ __all__ = [
     "measure_scenarios",
     "parse_script",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 _RTTS_MS: Final = (0, 20, 60, 150)

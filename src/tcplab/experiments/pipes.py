@@ -40,10 +40,7 @@ __all__ = [
     "compose",
     "measure",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 Words = tuple[str, ...]  #: a command; "nc" is OpenBSD's netcat, which may have another name here

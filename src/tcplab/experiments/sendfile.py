@@ -29,10 +29,7 @@ from tcplab.programs.file import SendMethod
 from tcplab.tables import run_lengths
 
 __all__ = ["SendFiles", "measure", "measure_clients", "measure_header", "measure_wire"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 _SIZES_MB: Final = (9, 32, 64)

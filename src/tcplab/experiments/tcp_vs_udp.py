@@ -27,10 +27,7 @@ from tcplab.programs import TcpBulkResult, UdpBulkResult, tcp_bulk, udp_bulk
 from tcplab.tables import Table
 
 __all__ = ["PUBLISHED", "PUBLISHED_COUNT", "TableRow", "TcpVsUdp", "measure"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 Server = Literal["bsd", "localhost", "sparc", "router"]

@@ -35,10 +35,6 @@ __all__ = [
     "symptom",
     "timeline",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 require_modules("matplotlib")

@@ -102,10 +102,7 @@ __all__ = [
     "from_file",
     "from_packets",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 _BATCH: Final = 16_384  # packets that are decoded together, to limit the memory that these need

@@ -38,10 +38,7 @@ __all__ = [
     "run_together",
     "show",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 #: A later end of a sleep, or a later packet, could explain a wait that a rule sees.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -405,17 +406,6 @@ def line_of(number: int) -> str:
     return f"tick {number:08d} price {number * 7919 % 1_000_000:010d} EUR/kg.\n"
 
 
-def checksum(stream: bytes, factor: int = 31) -> int:
-    """Return the checksum of faulty_backup.c, which is sum * factor + byte modulo 2^32."""
-    import numpy as np
-
-    powers = np.ones(BLOCK_BYTES, np.uint32)
-    powers[1:] = factor
-    powers = np.cumprod(powers, dtype=np.uint32)[::-1]
-    total = 0
-    for start in range(0, len(stream), BLOCK_BYTES):
-        block = np.frombuffer(stream[start : start + BLOCK_BYTES], np.uint8).astype(np.uint32)
-        shift = pow(factor, len(block), 1 << 32)
-        dot = int((block * powers[-len(block) :]).sum(dtype=np.uint32))
-        total = (total * shift + dot) % (1 << 32)
-    return total
+def checksum(stream: bytes) -> int:
+    """Return the checksum of faulty_backup.c, which is sum * 31 + byte modulo 2^32."""
+    return functools.reduce(lambda total, byte: (total * 31 + byte) & 0xFFFFFFFF, stream, 0)
