@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import statistics
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from tcplab.figures import canvas, style
@@ -60,8 +61,12 @@ def in_flight(timeline: Timeline, *, bdp_bytes: float | None = None) -> Picture:
         text = f"the peer's window is never full: it is {least:,} bytes or more"
         look: dict[str, Any] = {"color": style.ink(style.PURPLE), "bbox": style.ON_WHITE}
         axes.text(0.01, 0.97, text, transform=axes.transAxes, va="top", zorder=6, **look)
-    elif windows:
-        steps(axes, windows, color=style.PURPLE, ls="-.", label="peer's window")
+    elif windows:  # a wide line, since the bytes in flight may follow it
+        steps(axes, windows, color=style.PURPLE, lw=5, alpha=0.6, zorder=2, label="peer's window")
+        closed = [time for time, window in windows if not window]
+        look = {"ls": "", "marker": "v", "ms": 8, "mec": "white", "clip_on": False, "zorder": 5}
+        if closed:
+            axes.plot(closed, [0] * len(closed), color=style.BLACK, label="ACK: window 0", **look)
     _bytes_axis(axes)
     canvas.legend(figure)
     title = _finding(curves, flying, bdp_bytes)
@@ -157,6 +162,10 @@ def _finding(curves: _Curves, flying: Points, bdp_bytes: float | None) -> str:
     text = f"At most {highest:,} bytes in flight"
     if mss:
         text += f" ({highest / mss:.3g} segments of {mss})"
+    windows = [*curves.windows(), (curves.length_ms, 1)]
+    closed = sum(after - at for (at, window), (after, _) in pairwise(windows) if not window)
+    if closed > curves.length_ms / 2:
+        return f"The peer's window is 0 for {ms(closed)}, in which no data may leave"
     if bdp_bytes is not None:
         # The second half comes after the start-up phase.
         times = [curves.length_ms * i / 20 for i in range(10, 21)]
@@ -183,7 +192,7 @@ def steps(axes: Axes, points: Points, **look: Any) -> None:
     values = [value for _time, value in points]
     if len(points) > _DENSE:
         look["lw"] = 0.8
-    axes.step(times, values, where="post", zorder=3, **look)
+    axes.step(times, values, where="post", **{"zorder": 3} | look)
 
 
 def _shade(axes: Axes, curves: _Curves) -> None:
@@ -194,7 +203,7 @@ def _shade(axes: Axes, curves: _Curves) -> None:
             end_ms,
             facecolor=style.pale(look.colour),
             edgecolor=style.FAINT,  # lighter than the curves
-            hatch=look.hatch,
+            hatch="" if end_ms - start_ms > curves.length_ms / 2 else look.hatch,
             lw=0,
             zorder=1,
             label=named_once(axes, look.name),

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _PACKETS: Final = {"request": 16, "backup": 56, "ticker": 180}
 _GAP_SHARE: Final = 0.07
 _MOST_GAPS: Final = 8
-_BARE_ACK: Final = 0.35  # height of a packet without data; one byte has the height 1
+#: Heights of packets whose size is not drawn; one byte from the client has the height 1.
+_BARE_ACK, _FROM_SERVER = 0.35, -0.8
 _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "data from the client": {"marker": "o", "color": style.BLUE},
     "bare ACK from the client": {"marker": "x", "color": style.GREY},
@@ -60,16 +61,21 @@ def _part(case: Diagnosis) -> slice:
 
 
 def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> None:
-    """Draw a stem per packet, upwards for the client. Mark long gaps, except for the ticker."""
+    """Draw a stem per packet, as high as its size for the client, and below for the server.
+
+    Long gaps are marked, except for the ticker.
+    """
     start = rows.first_time_ns
     kinds: dict[str, list[tuple[float, float]]] = {}
     times: list[float] = []
     for row in rows:
         at, size = (int(row["time_ns"]) - start) / 1e6, int(row["payload_bytes"])
         height = 1 + math.log10(size) if size else _BARE_ACK
-        end = "server" if row["direction"] == FROM_SERVER else "client"
+        if is_server := row["direction"] == FROM_SERVER:
+            height = _FROM_SERVER if size else _FROM_SERVER / 2
+        end = "server" if is_server else "client"
         kind = f"data from the {end}" if size else f"bare ACK from the {end}"
-        kinds.setdefault(kind, []).append((at, height if end == "client" else -height))
+        kinds.setdefault(kind, []).append((at, height))
         times.append(at)
     for kind, look in _LOOKS.items():
         if kind in kinds:
@@ -77,26 +83,28 @@ def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> None:
             axes.vlines(at_ms, 0, heights, color=look["color"], lw=1.4)
             axes.plot(at_ms, heights, label=kind, ls="", ms=5, **look)
     width = times[-1] or 1.0
+    highest = max(height for points in kinds.values() for _at, height in points)
     if case.program != "ticker":
-        _mark_gaps(axes, times, width)
+        _mark_gaps(axes, times, width, highest + 0.4)
     axes.axhline(0, color="black", lw=1.2)
-    axes.set(xlim=(-0.015 * width, 1.015 * width), ylim=(-2.6, 5.6))
-    ticks = {-2: "10", -1: "1", 1: "1", 2: "10", 3: "100", 4: "1000"}
-    axes.set_yticks(list(ticks), list(ticks.values()))
-    axes.set_ylabel("data (bytes)")
+    axes.set(xlim=(-0.015 * width, 1.015 * width), ylim=(-1.1, highest + 1.2))
+    ticks = [power for power in range(4) if power < highest]
+    labels = ["from the server", *(str(10**power) for power in ticks)]
+    axes.set_yticks([_FROM_SERVER, *(1 + power for power in ticks)], labels)
+    axes.set_ylabel("data from the client (bytes)")
     axes.set_xlabel("time (ms), a part of the run; captured at the client")
     axes.grid(axis="y")
 
 
-def _mark_gaps(axes: Axes, times: list[float], width: float) -> None:
+def _mark_gaps(axes: Axes, times: list[float], width: float, y: float) -> None:
     pairs = [(b - a, a, b) for a, b in itertools.pairwise(times) if b - a > _GAP_SHARE * width]
     longest = sorted(pairs, reverse=True)[:_MOST_GAPS]
     for gap, begin, end in longest:
         arrow = {"arrowstyle": "<->", "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", (begin, 4.4), (end, 4.4), arrowprops=arrow)
+        axes.annotate("", (begin, y), (end, y), arrowprops=arrow)
         room = (end - begin) / width * 560
         if style.text_width_px(ms(gap), style.SMALL) < room:
-            axes.text((begin + end) / 2, 4.5, ms(gap), ha="center", va="bottom")
+            axes.text((begin + end) / 2, y + 0.1, ms(gap), ha="center", va="bottom")
 
 
 # ---- the cause -----------------------------------------------------------------------------------

@@ -78,14 +78,15 @@ class _Quantity:
         raise _ContradictedError(f"not as usual: in this run's {self._column.heading}, {why}")
 
 
-def finding(result: Tabular, keys: Sequence[str]) -> tuple[str, str]:
+def finding(result: Tabular, keys: Sequence[str], claim: str = "") -> tuple[str, str]:
     """Return the title of a figure that shows these quantities, and why it is not the usual one.
 
-    The title is the finding that the experiment declares if the figure shows its quantities.
+    The title is the claim, or the finding that the experiment declares if the figure shows its
+    quantities.
     Without one, or if the run was disturbed or contradicts it, the title says what was measured.
     """
     name = result.provenance.get("experiment")
-    template = find(name).finding if name else ""
+    template = claim or (find(name).finding if name else "")
     named = {key.rpartition(".")[0] or key for key in _fields(template)}
     why = ""
     if template and named <= {*keys} and not warning_note(result.provenance):

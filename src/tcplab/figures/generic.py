@@ -44,6 +44,10 @@ LOOKS: Final = (
 )
 
 
+#: The colours and shapes of marks on the axis of a bar.
+_MARKS: Final = ((style.BLACK, "D"), (style.VERMILION, "s"), (style.GREEN, "^"))
+#: A value and a mark that differ by a smaller share are the same, which the label says.
+_SAME: Final = 0.1
 #: Number of characters in a line of a row's name.
 _CHARACTERS: Final = 26
 #: If the longest bar is more than this many times as long as another, the other is invisible.
@@ -58,11 +62,13 @@ class _Panel:
     values: Sequence[float]
     words: Sequence[str]  #: labels at the ends of the rows
     spread: Sequence[tuple[float, float]]  #: minimum and maximum of each row, drawn as a line
-    published: Mapping[int, float]  #: published values, by the number of the row
+    #: other values on the same axis by name, and by the number of the row
+    marks: Mapping[str, Mapping[int, float]]
 
     @property
     def every(self) -> list[float]:
-        return [*self.values, *chain(*self.spread), *self.published.values()]
+        marks = chain.from_iterable(mark.values() for mark in self.marks.values())
+        return [*self.values, *chain(*self.spread), *marks]
 
     @property
     def is_log(self) -> bool:
@@ -72,12 +78,12 @@ class _Panel:
     def draw(self, axes: Axes, look: Style, end: float) -> None:
         """Draw the rows and their labels. A linear axis ends at `end`."""
         rows, ends = range(len(self.values)), list(self.values)
-        marks: dict[str, Any] = {"ms": 8, "ls": "", "zorder": 4}
+        dots: dict[str, Any] = {"ms": 8, "ls": "", "zorder": 4}
         if self.is_log:
-            axes.plot(self.values, rows, "o", color=look.colour, mec="white", **marks)
+            axes.plot(self.values, rows, "o", color=look.colour, mec="white", **dots)
             axes.set(xscale="log", xlim=(min(self.every) / 2, 8 * max(self.every)))
             axes.set_xlabel(f"{self.label} (logarithmic)")
-            tick_decades(axes)
+            tick_decades(axes, most=3)
             axes.grid(axis="x")
         else:
             axes.barh(rows, self.values, 0.6, **look_of(look))
@@ -86,14 +92,15 @@ class _Panel:
         for y, (least, most) in enumerate(self.spread):
             axes.plot([least, most], [y, y], color="black", lw=1.6, zorder=3)
             ends[y] = max(ends[y], most)
-        if self.published:
-            hollow = marks | {"mfc": "white", "mec": "black", "mew": 1.5, "label": "published"}
-            axes.plot([*self.published.values()], [*self.published], "D", **hollow)
-            ends = [max(end, self.published.get(y, end)) for y, end in enumerate(ends)]
+        for (name, mark), (colour, shape) in zip(self.marks.items(), _MARKS, strict=False):
+            # A mark is hollow and larger than a dot, so that both are visible in one place.
+            hollow = dots | {"ms": 11, "mfc": "none", "mec": colour, "mew": 2, "label": name}
+            axes.plot([*mark.values()], [*mark], shape, **hollow)
+            ends = [max(end, mark.get(y, end)) for y, end in enumerate(ends)]
         # The labels are drawn over the grid but below the data.
         look_of_words: dict[str, Any] = {"va": "center", "bbox": ON_WHITE, "zorder": 0.9}
         for at, text in zip(zip(ends, rows, strict=True), self.words, strict=True):
-            axes.annotate(text, at, (9, 0), textcoords="offset points", **look_of_words)
+            axes.annotate(text, at, (11, 0), textcoords="offset points", **look_of_words)
 
 
 # ---- figures of any result -----------------------------------------------------------------------
@@ -109,18 +116,29 @@ def draw(result: Any) -> Picture:
 
 
 @drawn
-def draw_bars(result: Tabular, *keys: str, note: str = "") -> Picture:
+def draw_bars(
+    result: Tabular, *keys: str, marks: Sequence[str] = (), claim: str = "", note: str = ""
+) -> Picture:
     """Draw a bar for each variant with a value of the first quantity, in one panel per quantity.
+
+    Quantities in `marks` are marks on the axis of the first one, which reaches a mark if the two
+    are nearly the same. `claim` is the template of the title (see `tcplab.figures.finding`).
 
     Quantities whose keys end in the same unit share a scale. If only a logarithmic axis can show
     the smallest value, dots are drawn instead, because the length of a bar has no meaning on such
-    an axis. The title is the finding that the experiment declares.
+    an axis. Without a claim, the title is the finding that the experiment declares.
     """
     rows = some([row for row in result.rows() if row.get(keys[0]) is not None])
-    panels = {key: _panel(result, key, rows) for key in keys}
+    panels = {key: _panel(result, key, rows, marks if key == keys[0] else ()) for key in keys}
     lines = [textwrap.fill(name, _CHARACTERS) for name in _names(result, rows)]
+    for y, row in enumerate(rows if marks else ()):
+        value = row[keys[0]]
+        reached = (mark for mark in marks if abs(row[mark] - value) < _SAME * value)
+        lines[y] += f": {_shown(result, keys[0], row)}"
+        lines[y] += "".join(f"\nreaches the {column_of(result, mark).heading}" for mark in reached)
     most = 1 + max(name.count("\n") for name in lines)
-    height = max(canvas.HEIGHT, 140 + max(24, 16 * most + 6) * len(rows))
+    least = canvas.HEIGHT if len(rows) > 1 else canvas.HEIGHT // 2  # a single bar would be huge
+    height = max(least, 140 + max(24, 16 * most + 6) * len(rows))
     shares = [2.5 if panel.is_log else 1 for panel in panels.values()]
     figure, every = canvas.new_panels(shares, height=height)
     for axes, (key, panel), look in zip(every, panels.items(), LOOKS, strict=False):
@@ -137,22 +155,31 @@ def draw_bars(result: Tabular, *keys: str, note: str = "") -> Picture:
     canvas.legend(figure)
     if result.columns[0].format:
         figure.axes[0].set_ylabel(result.columns[0].heading)
-    return _titled(figure, result, keys, note)
+    return _titled(figure, result, [*keys, *marks], note, claim)
 
 
-def _titled(figure: Figure, result: Tabular, keys: Sequence[str], note: str = "") -> Picture:
-    title, why = finding(result, keys)
+def _titled(
+    figure: Figure, result: Tabular, keys: Sequence[str], note: str = "", claim: str = ""
+) -> Picture:
+    title, why = finding(result, keys, claim)
     return Picture(figure, title, table(result), " · ".join(filter(None, [note, why])))
 
 
-def _panel(result: Tabular, key: str, rows: Sequence[Mapping[str, Any]]) -> _Panel:
-    published = [row.get(f"published_{key}") for row in rows]
+def _panel(
+    result: Tabular, key: str, rows: Sequence[Mapping[str, Any]], marks: Sequence[str]
+) -> _Panel:
+    names = {f"published_{key}": "published"}
+    names |= {mark: column_of(result, mark).heading for mark in marks}
+    marked = {
+        name: {y: row[mark] for y, row in enumerate(rows) if row.get(mark)}
+        for mark, name in names.items()
+    }
     return _Panel(
         column_of(result, key).heading,
         [float(row[key] or 0) for row in rows],
-        [_shown(result, key, row) for row in rows],
+        ["" if marks else _shown(result, key, row) for row in rows],
         [(row[f"{key}_min"], row[f"{key}_max"]) for row in rows if f"{key}_max" in row],
-        {y: value for y, value in enumerate(published) if value},
+        {name: mark for name, mark in marked.items() if mark},
     )
 
 
@@ -224,7 +251,7 @@ def named_once(axes: Axes, name: str) -> str | None:
     return None if name in axes.get_legend_handles_labels()[1] else name
 
 
-def tick_decades(axes: Axes, which: str = "x") -> None:
+def tick_decades(axes: Axes, which: str = "x", most: int = 4) -> None:
     """Put ticks of a logarithmic axis at powers of ten, or at 1, 2, 5, 10, … on a short axis."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axis.get_view_interval()
@@ -232,7 +259,7 @@ def tick_decades(axes: Axes, which: str = "x") -> None:
     if len(ticks) < 3:
         many = (times * 10.0**power for power in range(-6, 12) for times in (1, 2, 5))
         ticks = [value for value in many if low <= value <= high]
-    elif len(ticks) > 4:  # in a narrow panel, long numbers would overlap
+    elif len(ticks) > most:  # in a narrow panel, long numbers would overlap
         ticks = ticks[::2]
     axis.set_ticks(ticks, [digits(tick) for tick in ticks])
     axis.set_ticks([], minor=True)

@@ -261,7 +261,9 @@ class Limit(Variant):
 
 @experiment(
     "buffer-limits",
-    figure=("in_flight_bytes", "peer_window_bytes", "cwnd_bytes", "unsent_bytes"),
+    figure=lambda figures, result: figures.draw_bars(
+        result, "in_flight_bytes", marks=["peer_window_bytes", "cwnd_bytes"]
+    ),
     finding="The network lets {in_flight_bytes[network/receive buffer]} times as "
     "many bytes fly as the receive buffer",
 )
