@@ -137,7 +137,8 @@ def draw_bars(
         lines[y] += f": {_shown(result, keys[0], row)}"
         lines[y] += "".join(f"\nreaches the {column_of(result, mark).heading}" for mark in reached)
     most = 1 + max(name.count("\n") for name in lines)
-    least = canvas.HEIGHT if len(rows) > 1 else canvas.HEIGHT // 2  # a single bar would be huge
+    # A single bar would be huge.
+    least = canvas.HEIGHT if len(rows) > 1 else 2 * canvas.HEIGHT // 3
     height = max(least, 140 + max(24, 16 * most + 6) * len(rows))
     shares = [2.5 if panel.is_log else 1 for panel in panels.values()]
     figure, every = canvas.new_panels(shares, height=height)
