@@ -138,7 +138,7 @@ def draw_bars(
         lines[y] += "".join(f"\nreaches the {column_of(result, mark).heading}" for mark in reached)
     most = 1 + max(name.count("\n") for name in lines)
     # A single bar would be huge.
-    least = canvas.HEIGHT if len(rows) > 1 else 2 * canvas.HEIGHT // 3
+    least = canvas.HEIGHT if len(rows) > 1 else canvas.HEIGHT // 2
     height = max(least, 140 + max(24, 16 * most + 6) * len(rows))
     shares = [2.5 if panel.is_log else 1 for panel in panels.values()]
     figure, every = canvas.new_panels(shares, height=height)

@@ -24,7 +24,7 @@ def assert_readable(picture: figures.Picture, fewest: int = 8) -> None:
         assert box.y1 <= whole.y1 + 1, text
     assert_apart(labels, 0.12)
     for letters in each(shown):
-        is_note = letters.get_position()[1] < 0.01
+        is_note = letters.get_gid() == "note"
         assert is_note or float(letters.get_fontsize()) >= style.SMALL, letters.get_text()
 
 
