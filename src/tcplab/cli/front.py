@@ -59,16 +59,12 @@ def run(argv: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         if error.filename is None:
-            _discard_output()
+            # Redirect stdout to /dev/null, so that the flush at exit cannot fail.
+            with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # `tcplab … | head` is not an error
             print(f"tcplab: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return 1
-
-
-def _discard_output() -> None:
-    """Redirect stdout to /dev/null, so that the flush at exit cannot fail."""
-    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _one_line_warning(message: Warning | str, *_: object, **__: object) -> None:

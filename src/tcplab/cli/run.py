@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tcplab.cli.declared import add_options
@@ -52,15 +53,10 @@ def _check_lesson(name: Sequence[str]) -> None:
 
     for path in (course_folder() / "lessons").glob("*.ipynb"):
         if [path.stem.partition("-")[2]] == name:
-            text = path.read_text()
-            calls = ((one, one.replace("-", "_")) for one in catalogue())
-            commands = [
-                f"tcplab run {one}"
-                for one, call in calls
-                if re.search(rf"\bmeasure_{call}\(| {call}\.measure\(", text)
-            ]
-            advice = f"to repeat its measurements: {', '.join(commands)}"
-            raise ParameterError(f"{name[0]} is a lesson; {advice}")
+            calls = re.findall(r"\b(?:measure_(\w+)|(\w+)\.measure)\(", path.read_text())
+            known = (one for one in catalogue() if one.replace("-", "_") in chain(*calls))
+            advice = ", ".join(f"tcplab run {one}" for one in known)
+            raise ParameterError(f"{name[0]} is a lesson; to repeat its measurements: {advice}")
 
 
 def measured(experiment: Experiment, options: argparse.Namespace) -> Result[Any]:

@@ -154,7 +154,10 @@ class Variant(Data):
         """
         if "columns" not in vars(cls):
             first = [Column("variant", heading)] if heading else []
-            cls.columns = (*first, *_replaced(cls.columns, _columns_of(cls)))
+            columns = _columns_of(cls)
+            keys = {column.key for column in columns}
+            inherited = [column for column in cls.columns if column.key not in keys]
+            cls.columns = (*first, *inherited, *columns)
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Derived)}
         cls.derived_quantities = {**cls.derived_quantities, **own}
         super().__init_subclass__()
@@ -211,8 +214,3 @@ def _columns_of(cls: type) -> list[Column]:
             if column.heading
         ]
     return columns
-
-
-def _replaced(inherited: Sequence[Column], own: Sequence[Column]) -> list[Column]:
-    keys = {own_column.key for own_column in own}
-    return [*(old_column for old_column in inherited if old_column.key not in keys), *own]

@@ -36,17 +36,11 @@ _SIZES_MB: Final = (9, 32, 64)
 _READ_BYTES: Final = 4096  # size of read() in the published method A
 
 
-#: Published (fastest, slowest) time in s, by (letter of the method, size in MB).
-PUBLISHED_S: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
-    ("A", 9): (0.71, 0.76),
-    ("A", 32): (2.64, 2.68),
-    ("A", 64): (5.36, 5.43),
-    ("B", 9): (0.71, 1.08),
-    ("B", 32): (2.66, 2.74),
-    ("B", 64): (5.43, 6.64),
-    ("C", 9): (0.72, 0.75),
-    ("C", 32): (2.66, 2.68),
-    ("C", 64): (5.38, 5.60),
+#: Published (fastest, slowest) time in s, by the letter of the method and the size in MB.
+PUBLISHED_S: Final[Mapping[str, Mapping[int, tuple[float, float]]]] = {
+    "A": {9: (0.71, 0.76), 32: (2.64, 2.68), 64: (5.36, 5.43)},
+    "B": {9: (0.71, 1.08), 32: (2.66, 2.74), 64: (5.43, 6.64)},
+    "C": {9: (0.72, 0.75), 32: (2.66, 2.68), 64: (5.38, 5.60)},
 }
 
 
@@ -70,7 +64,8 @@ class Plan:
     @property
     def published_s(self) -> tuple[float, float] | None:
         """The published (fastest, slowest) time in s; the published receiver wrote to its disk."""
-        return PUBLISHED_S.get((self.name[0], round(self.file_mb))) if self.into_file else None
+        times = PUBLISHED_S.get(self.name[0], {}) if self.into_file else {}
+        return times.get(round(self.file_mb))
 
 
 #: The published methods.

@@ -41,18 +41,16 @@ def _explain_blocked(symptom: str) -> str:
     elif read_file("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
         why = "AppArmor restricts unprivileged user namespaces (Ubuntu 23.10 and later)"
         fix = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-    elif _in_container():
+    elif (
+        Path("/.dockerenv").exists()
+        or Path("/run/.containerenv").exists()
+        or "Seccomp:\t2" in read_file("/proc/self/status")
+    ):
         why = "the container's seccomp profile forbids unshare(2)"
         fix = "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined …"
     else:
         why, fix = "the kernel refused a user namespace", "tcplab doctor"
     return f"no laboratory on this machine: {why} [{symptom}]; to allow it: {fix}"
-
-
-def _in_container() -> bool:
-    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
-        return True
-    return "Seccomp:\t2" in read_file("/proc/self/status")
 
 
 class Namespaces:

@@ -184,9 +184,12 @@ class ExperimentRun:
 
     def run(self, job: Job) -> Shown:
         """Make the call for the job's settings, and return what the panel shows."""
+        from tcplab.experiments.mode import mode
+
         call, capture = self.call(job.values), b""
         job.stage("measuring")
-        if self.lab is None or not _is_live():
+        # With TCPLAB_RECORD, the experiment must choose its own network, or nothing is recorded.
+        if self.lab is None or mode() != "live" or "TCPLAB_RECORD" in os.environ:
             result = call.make()
         else:
             try:
@@ -220,13 +223,6 @@ class ExperimentRun:
     def code(self, values: Values) -> str:
         """Return the code of the call for these settings."""
         return self.call(values).code()
-
-
-def _is_live() -> bool:
-    from tcplab.experiments.mode import mode
-
-    # With TCPLAB_RECORD, the experiment must choose its own network, or nothing is recorded.
-    return mode() == "live" and "TCPLAB_RECORD" not in os.environ
 
 
 @dataclass(frozen=True, slots=True)
