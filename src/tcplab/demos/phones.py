@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -43,17 +43,14 @@ _PAGE: Final = Template(Path(__file__).with_suffix(".html").read_text())
 def place(word: str) -> tuple[str, int]:
     """Parse ADDRESS or ADDRESS:PORT; "auto" is the machine's address on its default route."""
     host, _, port = word.partition(":")
-    try:
+    with suppress(OSError, ValueError):
         if host == "auto":
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 probe.connect(("192.0.2.1", 9))  # sends no packet
                 host = probe.getsockname()[0]
-        valid = ipaddress.IPv4Address(host) != ipaddress.IPv4Address(0)
-    except (OSError, ValueError):
-        valid = False
-    if not valid or not re.fullmatch(r"|[1-9]\d{0,4}", port):
-        raise ParameterError(f"{word}: give one IPv4 address of this machine, or auto in a network")
-    return host, int(port or PORT)
+        if int(ipaddress.IPv4Address(host)) and re.fullmatch(r"|[1-9]\d{0,4}", port):
+            return host, int(port or PORT)
+    raise ParameterError(f"{word}: give one IPv4 address of this machine, or auto in a network")
 
 
 def write(path: Path, value: Any) -> None:

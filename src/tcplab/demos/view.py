@@ -18,8 +18,6 @@ from tcplab.widgets.view import BUSY, WAITS, PanelView, group
 
 #: A step whose run lasts at least this many seconds shows the sliders for the lecturer to move.
 GOES_ON_S: Final = 60
-#: The votes of the phones are read at this interval.
-COUNTED_S: Final = 0.5
 
 
 class DemoView(PanelView):
@@ -44,10 +42,8 @@ class DemoView(PanelView):
         look = {"description": "Steps", "orientation": "horizontal"}
         self.steps = w.RadioButtons(options=titles, index=self._number, **look)
         self.steps.add_class("tcplab-steps")
-        self.ask, self.answer = (
-            w.HTML().add_class("tcplab-ask"),
-            w.HTML().add_class("tcplab-answer"),
-        )
+        self.ask = w.HTML().add_class("tcplab-ask")
+        self.answer = w.HTML().add_class("tcplab-answer")
         self.ballot = group("ballot")
         self._fill_ballot()
         super().__init__(panel)
@@ -198,7 +194,7 @@ class DemoView(PanelView):
 
     def _follow_phones(self) -> None:
         while True:
-            time.sleep(COUNTED_S)
+            time.sleep(0.5)
             counts = phones.read(self.panel.state.with_name(phones.COUNTS), {})
             with self.panel.lock:
                 self._count(counts.get(str(self._ballots[self._number]), {}))

@@ -184,17 +184,12 @@ def measure(
 
 def _send(lab: Lab, mode: SendMode, writes_bytes: tuple[int, ...], messages: int) -> Message:
     first = f"{1000 * SETTLE_MS}:nodelay={int('no_delay' in mode)}"
-    script = " ".join([first, *[_message_script(mode, writes_bytes)] * messages])
+    body = "0:writev=" + ",".join(map(str, writes_bytes))
+    if mode != "writev":
+        body = script_words(message_calls(writes_bytes, mode.removesuffix("+no_delay")))
+    script = " ".join([first, *[f"{body} 0:read=2"] * messages])
     (exchange,) = play(lab, [script], reply=(sum(writes_bytes), 2))
     return Message(mode, writes_bytes, messages, exchange)
-
-
-def _message_script(mode: SendMode, writes_bytes: tuple[int, ...]) -> str:
-    if mode == "writev":
-        body = "0:writev=" + ",".join(map(str, writes_bytes))
-    else:
-        body = script_words(message_calls(writes_bytes, mode.removesuffix("+no_delay")))
-    return f"{body} 0:read=2"
 
 
 # ---- scripts of calls around a cork -------------------------------------------------------------

@@ -7,6 +7,7 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -62,20 +63,16 @@ def on_lab(lines: Callable[[Any], T], **parameters: Any) -> T:
 
 
 def _as_recorded(lines: Callable[[Any], T], arguments: Mapping[str, Any], why: str) -> T:
-    if _recorded_source(arguments) != _digest(lines):
+    source = ""
+    with suppress(recordings.MissingRecordingError):
+        source = recordings.load(_NAME, arguments).provenance["source"]
+    if source != _digest(lines):
         raise LabError(
             f"{why}, and there is no recording of {lines.__name__}() with these lines; they"
             " run where a laboratory can be made (tcplab doctor lists what is missing)"
         )
     value: T = recorded(_NAME, arguments, why).value
     return value
-
-
-def _recorded_source(arguments: Mapping[str, Any]) -> str:
-    try:
-        return str(recordings.load(_NAME, arguments).provenance["source"])
-    except recordings.MissingRecordingError:
-        return ""
 
 
 def _digest(lines: Callable[[Any], Any]) -> str:

@@ -247,15 +247,11 @@ def decode(data: Any) -> Any:
             rows.connections, rows.left_out = fields["connections"], fields["left_out"]
             return rows
         case name:
-            return _made(_class(name), fields)
-
-
-def _made(cls: Any, fields: Mapping[str, Any]) -> Any:
-    """Create an object of the class, without values of fields that the class no longer has."""
-    if dataclasses.is_dataclass(cls):
-        known = {field.name for field in dataclasses.fields(cls)}
-        fields = {name: value for name, value in fields.items() if name in known}
-    return cls(**fields)
+            if dataclasses.is_dataclass(cls := _class(name)):
+                # The class may no longer have all fields that were recorded.
+                known = {field.name for field in dataclasses.fields(cls)}
+                fields = {name: value for name, value in fields.items() if name in known}
+            return cls(**fields)
 
 
 def _rows(stored: Any) -> SegmentArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import statistics
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,7 @@ from tcplab.figures.picture import Picture, drawn, some
 from tcplab.figures.style import HOLD_STYLES
 from tcplab.models import Reason
 from tcplab.tables import Column, Table, ms
-from tcplab.timeline import Ack, Timeline
+from tcplab.timeline import Timeline
 from tcplab.timeline.timeline import HELD_BY
 
 if TYPE_CHECKING:
@@ -98,14 +97,12 @@ class _Curves:
         return (time_ns - self.start_ns) / 1e6
 
     def windows(self) -> Points:
-        return [(self.ms(ack.time_ns), ack.window) for ack in self._acks()]
-
-    def _acks(self) -> Iterator[Ack]:
-        highest = -1
+        highest, points = -1, []
         for ack in self.timeline.acks:
             if ack.ack >= highest and self.start_ns <= ack.time_ns <= self.end_ns:
                 highest = ack.ack
-                yield ack
+                points.append((self.ms(ack.time_ns), ack.window))
+        return points
 
     def in_flight(self) -> Points:
         events: list[tuple[int, int, int]] = [

@@ -87,7 +87,9 @@ def finding(result: Tabular, keys: Sequence[str], claim: str = "") -> tuple[str,
     """
     name = result.provenance.get("experiment")
     template = claim or (find(name).finding if name else "")
-    named = {key.rpartition(".")[0] or key for key in _fields(template)}
+    fields = [field or "" for _text, field, *_ in string.Formatter().parse(template)]
+    keys_named = (field.partition("[")[0] for field in fields if field)
+    named = {key.rpartition(".")[0] or key for key in keys_named}
     why = ""
     if template and named <= {*keys} and not warning_note(result.provenance):
         try:
@@ -99,11 +101,6 @@ def finding(result: Tabular, keys: Sequence[str], claim: str = "") -> tuple[str,
         except (LookupError, ZeroDivisionError):
             pass  # this run has other variants
     return _measured(result, keys[0]), why
-
-
-def _fields(template: str) -> list[str]:
-    parts = string.Formatter().parse(template)
-    return [field.partition("[")[0] for _text, field, _format, _conversion in parts if field]
 
 
 def _measured(result: Tabular, key: str) -> str:

@@ -130,7 +130,10 @@ def draw_bars(
     """
     rows = some([row for row in result.rows() if row.get(keys[0]) is not None])
     panels = {key: _panel(result, key, rows, marks if key == keys[0] else ()) for key in keys}
-    lines = [textwrap.fill(name, _CHARACTERS) for name in _names(result, rows)]
+    names = [cell(row[result.columns[0].key], result.columns[0].format) for row in rows]
+    if len({*names}) < len(names):
+        names = [row["variant"] for row in rows]
+    lines = [textwrap.fill(name, _CHARACTERS) for name in names]
     for y, row in enumerate(rows if marks else ()):
         value = row[keys[0]]
         reached = (mark for mark in marks if abs(row[mark] - value) < _SAME * value)
@@ -233,11 +236,6 @@ def draw_curves(result: Tabular, x: str, *keys: str, by: str = "", log: str = ""
     axes.set_ylabel(column_of(result, keys[0]).heading + suffixes[1])
     canvas.legend(figure)
     return _titled(figure, result, keys)
-
-
-def _names(result: Tabular, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = [cell(row[result.columns[0].key], result.columns[0].format) for row in rows]
-    return names if len(set(names)) == len(names) else [row["variant"] for row in rows]
 
 
 def _shown(result: Tabular, key: str, row: Mapping[str, Any]) -> str:

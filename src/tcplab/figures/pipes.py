@@ -67,12 +67,9 @@ def _stops(pipeline: Pipeline) -> Iterator[tuple[str, bool, bool]]:
         # With one copy, the first program only writes and the last program only reads.
         takes = copies == 2 or (copies == 1 and number == last)
         gives = copies == 2 or (copies == 1 and number == 0 and last > 0)
-        yield _program(words), takes, gives
-
-
-def _program(words: Sequence[str]) -> str:
-    wanted = [word for word in words[1:] if word.startswith(("bs=", "--splice", "--discard", "-C"))]
-    return "\n".join([words[0].lower(), *wanted])
+        options = ("bs=", "--splice", "--discard", "-C")
+        wanted = [word for word in words[1:] if word.startswith(options)]
+        yield "\n".join([words[0].lower(), *wanted]), takes, gives
 
 
 def _kernel_parts(pipeline: Pipeline) -> list[str]:

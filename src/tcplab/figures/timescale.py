@@ -64,10 +64,11 @@ class TimeScale:
         span = part.end_ns - part.start_ns
         step = nice(span / many)
         start = part.start_ns - self.start_ns
+        decimals = max(0, 6 - int(math.log10(step) + 1e-9))
         ticks = []
         value = max(math.ceil(start / step), 0) * step
         while value <= start + span:
-            ticks.append((self.x(self.start_ns + value), _label(value, step)))
+            ticks.append((self.x(self.start_ns + value), f"{value / 1e6:.{decimals}f}"))
             value += step
         return ticks
 
@@ -119,8 +120,3 @@ def nice(value: float) -> int:
     """Return the smallest of 1, 2, 5, 10, 20, … that is not below the value."""
     power = 10 ** math.floor(math.log10(max(value, 1)))
     return int(next(step * power for step in (1, 2, 5, 10) if step * power >= value))
-
-
-def _label(value_ns: int, step_ns: int) -> str:
-    decimals = max(0, 6 - int(math.log10(step_ns) + 1e-9))
-    return f"{value_ns / 1e6:.{decimals}f}"

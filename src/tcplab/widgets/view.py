@@ -32,8 +32,6 @@ BUSY: Final = ("running", "stopping")
 REDRAWN_S: Final = 0.5
 #: Text instead of a figure before the first run.
 WAITS: Final = "<p>The figure appears here after Run.</p>"
-#: The same in a panel with a model, until the learner predicts or skips the question.
-GUESS_FIRST: Final = WAITS.replace(".", ", and the model after your prediction or “skip”.")
 
 
 class Page(anywidget.AnyWidget):
@@ -175,9 +173,10 @@ class PanelView:
 
     @property
     def waits(self) -> str:
-        """The text instead of a figure before the first run."""
-        has_model = self.panel.spec.forecast or self.panel.spec.timeline
-        return GUESS_FIRST if has_model and not self.shows_model else WAITS
+        """The text instead of a figure before the first run. A model waits for a prediction."""
+        if self.shows_model or not (self.panel.spec.forecast or self.panel.spec.timeline):
+            return WAITS
+        return WAITS.replace(".", ", and the model after your prediction or “skip”.")
 
     def row_names(self, names: list[str]) -> list[str]:
         """Return the names of the runs in the table that compares them."""
