@@ -1,7 +1,7 @@
 """Let the audience vote by phone, on a page that `tcplab demo --phones` serves on this machine.
 
 The page is at one address of the machine, takes one number per phone, and ends with the demo. The
-demo's kernel is a process of its own. It writes the question into one file of the demo's private
+demo's kernel is another process. It writes the question into one file of the demo's private
 folder, and reads the counts from another.
 """
 
@@ -89,7 +89,7 @@ class _Server(ThreadingTCPServer):
         super().__init__(at, _Page)
         self.folder, self.lock = folder, threading.Lock()
         self.phones: set[str] = set()
-        self.votes: defaultdict[int, dict[str, int]] = defaultdict(dict)  # by ballot and phone
+        self.votes: defaultdict[int, dict[str, int]] = defaultdict(dict)  # the option
         self._second, self._seen = 0, Counter[str]()
 
     def verify_request(self, _request: Any, client_address: Any) -> bool:

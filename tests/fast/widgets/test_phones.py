@@ -16,7 +16,7 @@ from tcplab import demos
 from tcplab.demos import phones
 from tcplab.demos.view import DemoView
 
-#: An address of its own, since several workers may run these tests at once.
+#: Each worker has another address, since several may run these tests at once.
 AT = f"127.1.{os.getpid() // 256 % 256}.{os.getpid() % 255 + 1}", phones.PORT
 
 
