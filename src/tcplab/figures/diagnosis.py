@@ -27,7 +27,7 @@ _PACKETS: Final = {"request": 16, "backup": 56, "ticker": 180}
 _GAP_SHARE: Final = 0.07
 _MOST_GAPS: Final = 8
 #: Heights of packets whose size is not drawn; one byte from the client has the height 1.
-_BARE_ACK, _FROM_SERVER = 0.35, -0.8
+_BARE_ACK, _FROM_SERVER = 0.35, -0.65
 _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "data from the client": {"marker": "o", "color": style.BLUE},
     "bare ACK from the client": {"marker": "x", "color": style.GREY},
@@ -72,7 +72,7 @@ def _draw_packets(axes: Axes, case: Diagnosis, rows: SegmentArray) -> None:
         at, size = (int(row["time_ns"]) - start) / 1e6, int(row["payload_bytes"])
         height = 1 + math.log10(size) if size else _BARE_ACK
         if is_server := row["direction"] == FROM_SERVER:
-            height = _FROM_SERVER if size else _FROM_SERVER / 2
+            height = _FROM_SERVER - 0.15 if size else _FROM_SERVER + 0.15
         end = "server" if is_server else "client"
         kind = f"data from the {end}" if size else f"bare ACK from the {end}"
         kinds.setdefault(kind, []).append((at, height))

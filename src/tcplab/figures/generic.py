@@ -83,7 +83,7 @@ class _Panel:
             axes.plot(self.values, rows, "o", color=look.colour, mec="white", **dots)
             axes.set(xscale="log", xlim=(min(self.every) / 2, 8 * max(self.every)))
             axes.set_xlabel(f"{self.label} (logarithmic)")
-            tick_decades(axes, most=3)
+            tick_decades(axes, most=3 if len(axes.figure.axes) > 1 else 4)
             axes.grid(axis="x")
         else:
             axes.barh(rows, self.values, 0.6, **look_of(look))
@@ -131,7 +131,7 @@ def draw_bars(
     rows = some([row for row in result.rows() if row.get(keys[0]) is not None])
     panels = {key: _panel(result, key, rows, marks if key == keys[0] else ()) for key in keys}
     names = [cell(row[result.columns[0].key], result.columns[0].format) for row in rows]
-    if len({*names}) < len(names):
+    if not (are_unique := len({*names}) == len(names)):
         names = [row["variant"] for row in rows]
     lines = [textwrap.fill(name, _CHARACTERS) for name in names]
     for y, row in enumerate(rows if marks else ()):
@@ -157,7 +157,7 @@ def draw_bars(
         if not panel.is_log:
             axes.locator_params(axis="x", nbins=max(2, 9 - 2 * len(panels)))
     canvas.legend(figure)
-    if result.columns[0].format:
+    if result.columns[0].format and are_unique:
         figure.axes[0].set_ylabel(result.columns[0].heading)
     return _titled(figure, result, [*keys, *marks], note, claim)
 

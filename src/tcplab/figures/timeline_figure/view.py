@@ -181,7 +181,7 @@ class View:
         longest = self.longest()
         if longest is None:
             unknown = any(segment.reason is Reason.UNKNOWN for segment in self.timeline.segments)
-            return self._amount() if unknown else "Nothing was held back"
+            return f"{self._amount()}, without the reasons" if unknown else "Nothing was held back"
         if longest.where == "wire":
             late = ms(self.longest_queue_ms)
             if longest.reason is Reason.RATE_LIMITED:
