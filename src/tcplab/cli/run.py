@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tcplab.cli.declared import add_options
 from tcplab.cli.loading import loading
 from tcplab.errors import ParameterError
-from tcplab.programs.sources import course_folder
 
 if TYPE_CHECKING:
     from tcplab.experiments import Result
@@ -50,6 +49,7 @@ def add_run(commands: Any, given: Sequence[str]) -> None:
 def _check_lesson(name: Sequence[str]) -> None:
     """If the name is that of a lesson, raise ParameterError with the lesson's experiments."""
     from tcplab.experiments import catalogue
+    from tcplab.programs.sources import course_folder
 
     for path in (course_folder() / "lessons").glob("*.ipynb"):
         if [path.stem.partition("-")[2]] == name:
