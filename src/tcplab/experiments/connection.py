@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar
 
 from tcplab.experiments import Between, experiment, provenance
 from tcplab.experiments.exchange import Exchanged, both_ends
@@ -15,8 +15,6 @@ from tcplab.lab import Lab
 from tcplab.segments import FROM_CLIENT, flag_names
 from tcplab.tables import Column
 from tcplab.timeline import Exchange
-
-QUESTION: Final = b"hello"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class ShortConnection(Exchanged):
 def measure(rtt_ms: Annotated[RttMs, Between(0, 1000, "ms")] = 20.0) -> ShortConnection:
     """Record a connection that carries ten bytes, packet by packet."""
     with Lab(rtt_ms=rtt_ms) as lab:
-        with both_ends(lab) as recorded, connection(lab, first=QUESTION) as (client, server):
+        with both_ends(lab) as recorded, connection(lab, first=b"hello") as (client, server):
             server.sendall(server.recv(100).upper())
             client.recv(100)
             client.shutdown(socket.SHUT_WR)

@@ -24,6 +24,7 @@ from tcplab.experiments.provenance import disturbance, warning
         (sendfile.measure_wire, {"wire_late_max_ms": 9}, ""),  # its CPU times are not affected
         (buffers.measure, {"wire_late_max_ms": 40}, ""),
         (buffers.measure, {"wire_late_max_ms": 60}, "not rely on rates$"),
+        (buffers.measure_grants, {"cpu_pressure": 0.9}, "not rely on windows$"),
         (maxseg.measure, {"cpu_pressure": 1.0, "wire_late_max_ms": 300}, ""),  # has only sizes
         (mtu.measure, {"cpu_pressure": 0.9, "wire_packets": 0}, "times and rates$"),
         (udp_receive_buffers.measure, {"cpu_pressure": 0.9, "wire_packets": 0}, "losses$"),

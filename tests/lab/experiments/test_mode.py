@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +69,9 @@ def test_recording_of_other_lines_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     def mine(lab: Any) -> int:
         return len(lab.client.address)
 
-    module, said = sys.modules[on_lab.__module__], list[str]()
-    monkeypatch.setattr(module, "announce", said.append)
-    monkeypatch.setattr(module, "was_busy", lambda _disturbed: True)
+    said = list[str]()
+    monkeypatch.setitem(on_lab.__globals__, "announce", said.append)
+    monkeypatch.setitem(on_lab.__globals__, "was_busy", lambda _found: True)
     assert (on_lab(mine), len(said)) == (len("10.0.0.1"), 1)
 
     def mine(lab: Any) -> int:  # type: ignore[no-redef]
