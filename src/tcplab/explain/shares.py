@@ -302,29 +302,14 @@ def closed_windows(timeline: Timeline) -> list[Interval]:
     return intervals
 
 
-def is_behind(reader: SocketCalls, waited: Sequence[Interval]) -> bool:
-    """Return whether a reader was busy elsewhere for at least half of the time in `waited`."""
-    reads = [call.time_ns for call in reader.calls if call.name == "read"]
+def is_behind(conversation: Conversation, reader: str, waited: Sequence[Interval]) -> bool:
+    """Return whether a reader left data unread for at least half of the time in `waited`."""
+    calls = conversation.sockets[reader].calls
+    reads = [call.time_ns for call in calls if call.name == "read"]
     if not reads:
-        return not any(call.read for call in reader.calls)
-    away, shut = _away(reader), merged(waited) or [(reads[0], reads[-1])]
-    return bool(away) and total_ms(within(away, shut)) >= 0.5 * total_ms(shut)
-
-
-def _away(reader: SocketCalls) -> list[Interval]:
-    """Return when a program did something else while it had data to read.
-
-    A read that finds data returns immediately, so if the next one finds some, too, it came late.
-    """
-    reads = [call for call in reader.calls if call.name == "read"]
-    away = [
-        (call.time_ns, after.time_ns)
-        for call, after in pairwise(reads)
-        if call.unread and after.unread
-    ]
-    if reads and reads[0].unread:
-        away.append((reader.seen_ns, reads[0].time_ns))
-    return merged(away)
+        return not any(call.read for call in calls)
+    shut = merged(waited) or [(reads[0], reads[-1])]
+    return total_ms(within(_unread(conversation, reader), shut)) >= 0.5 * total_ms(shut)
 
 
 def black_hole_bytes(conversation: Conversation, side: str) -> int | None:

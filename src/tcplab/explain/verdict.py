@@ -43,7 +43,8 @@ LIMIT_SHARE: Final = 0.4
 #: Pipelining is suggested if this many messages follow each other and each takes a round trip.
 MANY_REQUESTS: Final = 10
 MANY_CONNECTIONS: Final = 5
-#: Connections with at most this many messages on average were not reused. TLS adds some messages.
+#: Connections with at most this many requests on average were not reused. TLS adds some messages,
+#: the last of which may leave with the first request (TLS 1.3).
 FEW_REQUESTS: Final = 1.5
 TLS_MESSAGES: Final = 2
 #: What takes a smaller share of the run does not come first.
@@ -255,7 +256,7 @@ class _Judge:
         socket = conversation.sockets.get(reader)
         timeline = conversation.timelines.get(side)
         waited = [wait.interval for wait in self._of_each[number] if wait.cause == "receive-window"]
-        behind = socket is not None and is_behind(socket, waited)
+        behind = socket is not None and is_behind(conversation, reader, waited)
         facts: dict[str, object] = {"side": side, "reader": reader}
         if socket is not None and behind:
             unread = max((call.unread for call in socket.calls), default=0)
@@ -335,11 +336,11 @@ class _Judge:
             if conversation.handshake_ns and not conversation.is_fast_open
         )
         count = max(targets.values(), default=0)
-        tls = TLS_MESSAGES * sum(conversation.is_tls for conversation in self._conversations)
-        asked = sum(map(requests, self._conversations)) - tls
+        tls = any(conversation.is_tls for conversation in self._conversations)
+        asked = sum(map(_asked, self._conversations))
         long = self._rtt_ms >= LONG_RTT_MS and self._share("handshake") >= FAULT_SHARE
         if count >= MANY_CONNECTIONS and 0 < asked <= FEW_REQUESTS * count and long:
-            more = ", and TLS has one more" * bool(tls)
+            more = ", and TLS has one more" * tls
             return "new-connections", {"count": count, "asked": asked, "tls": more}
         return "handshake", {}
 
@@ -406,6 +407,12 @@ def in_words(failure: Failure) -> str:
     count = f"{failure.count} attempts" if failure.count > 1 else "an attempt"
     took = f"; {failure.ms:.0f} ms" + " with the pauses between them" * (failure.count > 1)
     return f"{count} to connect to {failure.address}: {failure.detail}{took * (failure.ms >= 1)}"
+
+
+def _asked(conversation: Conversation) -> int:
+    """Return the number of requests on a connection, without the messages of a TLS handshake."""
+    count = requests(conversation)
+    return max(count - TLS_MESSAGES, min(count - 1, 1), 0) if conversation.is_tls else count
 
 
 def _grows(timeline: Timeline) -> bool:
