@@ -3,9 +3,9 @@
     python peer.py RECORD_BYTES ROUNDS RECORDS READ_BYTES PAUSE_S
 
 It accepts one connection. In each of ROUNDS rounds it sends a state, often with events around it,
-waits PAUSE_S seconds, and reads RECORDS records. Each number is larger than the last by a random
-step. Then it sends 0 and reads to the end. READ_BYTES is SO_RCVBUF, and 0 leaves it to the kernel.
-The program prints the port on which it listens, and at the end a line of JSON. This has
+waits PAUSE_S seconds, and reads RECORDS records or up to twice as many. Each number is larger than
+the last by a random step. Then it sends 0 and reads to the end. READ_BYTES is SO_RCVBUF, and 0
+leaves it to the kernel. The program prints the port on which it listens, and at the end a line of JSON. This has
 
 - "waited", the records that arrived after each round's last state was sent, and before it or a newer
   number did,
@@ -78,7 +78,8 @@ def main() -> None:
         before[last_state] = len(numbers)
         connection.sendall(struct.pack(f"!{len(new)}I", *new))
         time.sleep(pause_s)
-        numbers += [read_record(connection, size) for _ in range(records)]
+        count = records + secrets.randbelow(records + 1)
+        numbers += [read_record(connection, size) for _ in range(count)]
     connection.sendall(bytes(4))
     while (number := read_record(connection, size)) is not None:
         numbers.append(number)

@@ -10,7 +10,7 @@ import itertools
 import random
 import struct
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -200,11 +200,12 @@ class Losses:
     """A file, and the packets and ACKs that the network loses or delays."""
 
     pieces: int  #: number of pieces of the file, the last of which is not full
-    lost: tuple[int, ...]  #: packets of the third flight that are lost
-    acks_lost: tuple[int, ...]  #: packets of the second flight whose ACK is lost
+    lost: tuple[int, ...]  #: packets of that flight that are lost
+    acks_lost: tuple[int, ...]  #: packets of the flight before it whose ACK is lost
     dark: int  #: number of a flight that is lost completely
     late: int  #: packet of the first flight that the next packet overtakes
     seed: int  #: seed of the file
+    flight: int = 2  #: number of the flight in which packets are lost
 
     def file(self, piece_bytes: int) -> bytes:
         """Return the bytes to send."""
@@ -232,7 +233,8 @@ def send_file(submission: Submission, losses: Losses, file: bytes) -> LabRun:
     def places(flight: int, packets: tuple[int, ...]) -> str:
         return ",".join(f"{flight}.{packet}" for packet in packets)
 
-    arguments = [str(losses.pieces), places(2, losses.lost), places(1, losses.acks_lost)]
+    lost, acks_lost = (losses.flight, losses.lost), (losses.flight - 1, losses.acks_lost)
+    arguments = [str(losses.pieces), places(*lost), places(*acks_lost)]
     arguments += [str(losses.dark), places(0, (losses.late,))]
     return submission.run_in_lab(
         submission.compile("window.c"),
@@ -248,10 +250,17 @@ def send_file(submission: Submission, losses: Losses, file: bytes) -> LabRun:
 def look_at_window(submission: Submission, losses: Losses) -> Verdict:
     """Check that every byte arrived, and then how many packets each flight had.
 
-    A busy machine may cut a flight in two, so a run with partial credit is repeated once.
+    A busy machine may cut a flight in two, so a run with partial credit is repeated once. A program
+    with full credit gets a shorter file with an earlier loss, which no table of flights fits.
     """
     first = _look_at_one_run(submission, losses)
-    if first.passed or not first.share:
+    if first.passed:
+        earlier = replace(losses, pieces=60, flight=1)
+        tried = (_halving_in_one_run(submission, earlier) for _ in range(2))
+        halved = next((verdict for verdict in tried if verdict.passed), None)
+        wrong = Verdict(0, "But a loss in an earlier flight does not halve the window.")
+        return combine([(0.7, first), (0.3, halved or wrong)])
+    if not first.share:
         return first
     second = _look_at_one_run(submission, losses)
     return second if (second.share or 0) > (first.share or 0) else first
@@ -277,12 +286,19 @@ def _look_at_one_run(submission: Submission, losses: Losses) -> Verdict:
         [
             (0.2, Verdict(1, "Every byte arrived.")),
             (0.2, _look_at_the_doubling(sizes)),
-            (0.2, _look_at_the_halving(sizes)),
+            (0.2, _look_at_the_halving(sizes, losses)),
             (0.1, _look_at_the_growth(sizes)),
             (0.15, _look_at_the_timeout(sizes, losses)),
             (0.15, _look_at_the_copies(run.peer["again"], sizes, losses)),
         ]
     )
+
+
+def _halving_in_one_run(submission: Submission, losses: Losses) -> Verdict:
+    """Check only the flights before and after the loss."""
+    run = send_file(submission, losses, losses.file(submission.numbers["piece_bytes"]))
+    sizes = [len(flight) for flight in run.peer["flights"]] if run.peer else []
+    return _look_at_the_halving(sizes, losses)
 
 
 def _list(sizes: list[int]) -> str:
@@ -301,10 +317,10 @@ def _look_at_the_doubling(sizes: list[int]) -> Verdict:
     )
 
 
-def _look_at_the_halving(sizes: list[int]) -> Verdict:
-    if len(sizes) <= len(DOUBLING):
+def _look_at_the_halving(sizes: list[int], losses: Losses) -> Verdict:
+    if len(sizes) <= losses.flight + 1:
         return Verdict(0, _TOO_FEW.format(shown=_list(sizes)))
-    before, after = sizes[len(DOUBLING) - 1 : len(DOUBLING) + 1]
+    before, after = sizes[losses.flight : losses.flight + 2]
     if HALF[0] * before <= after <= max(HALF[1] * before, before / 2 + GROWTH):
         return Verdict(1, "A loss halves the window.")
     return Verdict(

@@ -29,7 +29,14 @@ from tcplab.grading.checks import (
     one_of,
 )
 from tcplab.grading.packets import SYN_1460, OwnPacket, connected, with_packet
-from tcplab.grading.programs import Departure, compiled, departures, how_it_ended, never_listened
+from tcplab.grading.programs import (
+    Departure,
+    compiled,
+    departures,
+    held,
+    how_it_ended,
+    never_listened,
+)
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 from tcplab.models import bdp_bytes
@@ -333,8 +340,8 @@ def look_at_lookup(
     if _lies_about(run):
         return Verdict(
             0.25,
-            "There is one segment per question, but each left more than two round trips after the"
-            " previous answer, although nothing was in flight. What still holds it, and until"
+            "There is one segment per question, but each left long after the previous"
+            " answer, although nothing was in flight. What still holds it, and until"
             " when?",
         )
     return Verdict(1, f"{questions} questions left at once, in {len(sent)} segments.")
@@ -364,7 +371,7 @@ def _lies_about(run: LabRun) -> bool:
             took_ns = int(row["time_ns"]) - int(last["time_ns"])
             (answers if row["direction"] == FROM_SERVER else pauses).append(took_ns)
         last = row
-    return bool(answers and pauses) and statistics.median(pauses) > 2 * min(answers)
+    return bool(answers and pauses) and 4 * statistics.median(pauses) > min(answers)
 
 
 # -- mirror.c --
@@ -448,17 +455,17 @@ def look_at_journal(submission: Submission, lines: int) -> Verdict:
             " the middle of a line. It gave pieces to TCP.",
         )
     whole = Verdict(1, "Every segment ends where a line ends.")
-    return combine([(0.5, whole), (0.5, _look_at_waiting(sent, lines))])
+    return combine([(0.5, whole), (0.5, _look_at_waiting(sent, ends))])
 
 
-def _look_at_waiting(sent: list[Departure], lines: int) -> Verdict:
+def _look_at_waiting(sent: list[Departure], ends: set[int]) -> Verdict:
     """Check that lines leave while earlier lines are still unacknowledged."""
     ahead = sum(segment.is_ahead for segment in sent)
-    if 4 * len(sent) < lines:
+    if 10 * (waited := held(sent, ends)) > len(ends):
         return Verdict(
             0,
-            f"In {len(sent)} segments for {lines} lines, lines wait for each other. What holds"
-            " them?",
+            f"In {len(sent)} segments for {len(ends)} lines, {waited} lines wait for the next one."
+            " What holds them?",
         )
     if 2 * ahead < len(sent) - 1:
         return Verdict(

@@ -7,7 +7,7 @@ sender's empty piece, or if nothing has arrived for some seconds, and prints a r
 
 A datagram is a header of HEADER_BYTES bytes, then data. The header begins with the data's offset
 (4 bytes, network order). The answer is the next expected offset, also in 4 bytes. A piece with
-another offset is answered but not kept.
+another offset is answered and counted, but not kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATIENCE_S = 6.0
 
 
 def receive(listener: socket.socket, header_bytes: int) -> dict[str, object]:
-    """Receive the file; return its size, its SHA-256, and the sizes of the datagrams kept."""
+    """Receive the file; return its size, its SHA-256, and the size of each datagram."""
     file, sizes, ended = bytearray(), [], False
     try:
         while not ended:
@@ -30,8 +30,8 @@ def receive(listener: socket.socket, header_bytes: int) -> dict[str, object]:
             if len(datagram) >= header_bytes and offset == len(file):
                 ended = not data
                 file += data
-                if data:
-                    sizes.append(len(datagram))
+            if not ended:
+                sizes.append(len(datagram))
             listener.sendto(len(file).to_bytes(4), sender)
     except TimeoutError:
         pass

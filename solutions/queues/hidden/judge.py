@@ -205,7 +205,7 @@ def q7(submission: Submission) -> Verdict:
     asked = task.Asked(
         rounds=_drawn_near(task.PUBLIC.rounds, 2),
         records=_drawn_near(task.PUBLIC.records, 1),
-        rtt_ms=_drawn_near(task.PUBLIC.rtt_ms, 2),
+        rtt_ms=_drawn_near(task.PUBLIC.rtt_ms, 4),
         far_rtt_ms=_drawn_near(task.PUBLIC.far_rtt_ms, 4),
     )
     verdict: Verdict = task.look_at_live(submission, asked)

@@ -183,7 +183,7 @@ def q4(submission: Submission) -> Verdict:
         hints=[
             Hint(value, message, share)
             for value, message, share in [
-                (facts.data_segments, "these are all data segments.", 0.0),
+                (len(facts.data), "these are all data segments.", 0.0),
                 (retransmissions.distinct, "one of them was sent more than twice.", 0.5),
             ]
             if value != retransmissions.copies

@@ -57,10 +57,6 @@ class Facts:
 
     rows: SegmentArray  #: all segments
     data: SegmentArray  #: the client's data segments, including retransmissions
-    segments: int  #: number of segments in both directions
-    from_client: int  #: number of segments from the client
-    data_segments: int  #: number of data segments of the client
-    both_ways: int  #: number of data segments in both directions
     payload_bytes: int  #: payload of the client, including retransmissions
     longest_pause_ms: float  #: longest time between two of these segments, or 0 if there is one
     first_to_last_ms: float  #: time from the client's first data segment to its last
@@ -80,10 +76,6 @@ def facts_of(capture: Stored) -> Facts:
     return Facts(
         rows=rows,
         data=data,
-        segments=len(rows),
-        from_client=len(rows.sent_by("client")),
-        data_segments=len(data),
-        both_ways=len(rows.data()),
         payload_bytes=int(data["payload_bytes"].sum()),
         longest_pause_ms=max(pauses_ms(data), default=0.0),
         first_to_last_ms=float(data["time_ns"][-1] - data["time_ns"][0]) / 1e6,
@@ -118,14 +110,15 @@ def data_segments(
     value: object, facts: Facts, *, name: str, wrong: str = "From the client, and with payload."
 ) -> Verdict:
     """Check an answer that is the number of the client's data segments."""
+    rows, of_client = facts.rows, len(facts.rows.sent_by("client"))
     return count(
         value,
-        facts.data_segments,
+        len(facts.data),
         name=name,
         hints=[
-            Hint(facts.segments, "these are all segments, both ways, handshake and ACKs too."),
-            Hint(facts.from_client, "the client's SYN, ACKs and FIN are among them.", 0.5),
-            Hint(facts.both_ways, "the server's data segments are among them.", 0.5),
+            Hint(len(rows), "these are all segments, both ways, handshake and ACKs too."),
+            Hint(of_client, "the client's SYN, ACKs and FIN are among them.", 0.5),
+            Hint(len(rows.data()), "the server's data segments are among them.", 0.5),
         ],
         wrong=wrong,
     )

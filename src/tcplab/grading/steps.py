@@ -115,8 +115,7 @@ class _Grader:
     def _take(self, arrival: Arrival) -> None:
         """Copy a submission out of the exchange, or raise StepError if there is nothing to copy."""
         fresh = Path(tempfile.gettempdir(), "arrival")
-        expected = expected_files(self._folders, self._task.assignment)
-        taken = take_arrival(arrival, fresh, expected)
+        taken = take_arrival(arrival, fresh, expected_files(self._folders, self._task.assignment))
         self._repairs, self._flags = taken.repairs, taken.flags
         put_in_place(fresh, self._submitted)
 
@@ -140,8 +139,7 @@ class _Grader:
         report.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix="tcplab-staging-") as staging:
             target = Path(staging) / task.student / task.assignment
-            expected = expected_files(self._folders, task.assignment)
-            staged = stage(self._submitted, target, expected)
+            staged = stage(self._submitted, target, expected_files(self._folders, task.assignment))
             self._repairs += staged.repairs
             self._flags += staged.flags
             for note in (*self._repairs, *self._flags):

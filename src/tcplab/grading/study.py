@@ -138,9 +138,8 @@ def study(
     if opened:
         student, variables = opened[-1].student, sys._getframe(1).f_globals
         given = {variable: plain(variables.get(variable)) for variable in problem_set.task.names}
-        cells: Cells = [
-            (0, "\n".join(f"{variable} = {value!r}" for variable, value in given.items()))
-        ]
+        lines = (f"{variable} = {value!r}" for variable, value in given.items())
+        cells: Cells = [(0, "\n".join(lines))]
         source = "the variables of this notebook"
     else:
         cells = parts_of(problem_set.repaired.notebook)[1]
@@ -220,9 +219,8 @@ class _ProblemSet:
         with tempfile.TemporaryDirectory(prefix="tcplab-study-") as directory:
             Path(directory).chmod(0o755)
             folder = Path(directory) / "given"
-            shutil.copytree(
-                self.exercise, folder, ignore=shutil.ignore_patterns(".*", "__pycache__")
-            )
+            left_out = shutil.ignore_patterns(".*", "__pycache__")
+            shutil.copytree(self.exercise, folder, ignore=left_out)
             by_judge = [question for question in wanted if not self._is_left_alone(question)]
             ran, verdicts = self._trial.judge.judge(student, cells, by_judge, folder)
         student = ran.claimed or student

@@ -82,10 +82,9 @@ def test_counts_of_a_recorded_connection(made: Stored) -> None:
     # data.
     first_time = facts.data.data(retransmissions=False)
     assert list(first_time["payload_bytes"]) == [100, MSS, MSS, 1]
-    assert facts.data_segments == len(facts.data)
     assert facts.payload_bytes == sum(facts.data["payload_bytes"]) >= 100 + 2 * MSS + 1
-    assert facts.both_ways > facts.data_segments
-    assert facts.segments > facts.from_client > facts.data_segments
+    assert len(facts.rows.data()) > len(facts.data)
+    assert len(facts.rows) > len(facts.rows.sent_by("client")) > len(facts.data)
     ends = facts.rows["direction"][facts.rows.is_fin]
     assert set(ends) == {0, 1}
     pauses = pauses_ms(facts.data)
@@ -100,9 +99,9 @@ def test_usual_mistakes_get_hints(made: Stored) -> None:
     def counted(value: object) -> float | None:
         return data_segments(value, facts, name="x").share
 
-    assert counted(facts.data_segments) == 1
-    assert counted(facts.both_ways) == counted(facts.from_client) == 0.5
-    assert counted(facts.segments) == counted(99) == counted("four") == 0
+    assert counted(len(facts.data)) == 1
+    assert counted(len(facts.rows.data())) == counted(len(facts.rows.sent_by("client"))) == 0.5
+    assert counted(len(facts.rows)) == counted(99) == counted("four") == 0
 
     def paused(value: object) -> float | None:
         return longest_pause(value, facts, name="x").share
@@ -151,5 +150,9 @@ def test_log_is_read_as_written(tmp_path: Path) -> None:
 def test_released_captures_can_be_counted() -> None:
     for capture in each(OF_TCP):
         facts: Facts = facts_of(capture)
-        assert facts.data_segments <= min(facts.from_client, facts.both_ways) < facts.segments
+        assert (
+            len(facts.data)
+            <= min(len(facts.rows.sent_by("client")), len(facts.rows.data()))
+            < len(facts.rows)
+        )
         assert 0 < facts.longest_pause_ms <= facts.first_to_last_ms
