@@ -5,7 +5,8 @@
 It accepts one connection. In each of ROUNDS rounds it sends a state, often with events around it,
 waits PAUSE_S seconds, and reads RECORDS records or up to twice as many. Each number is larger than
 the last by a random step. Then it sends 0 and reads to the end. READ_BYTES is SO_RCVBUF, and 0
-leaves it to the kernel. The program prints the port on which it listens, and at the end a line of JSON. This has
+leaves it to the kernel. The program prints the port on which it listens, and at the end a line of
+JSON. This has
 
 - "waited", the records that arrived after each round's last state was sent, and before it or a newer
   number did,
