@@ -10,7 +10,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tcplab.grading.captures import record_messages
+from tcplab.grading.assignment import load_module
+
+record_messages = load_module(
+    Path(__file__).parents[2] / "messages.py", "tcplab_messages_of_cork"
+).record_messages
 
 ANSWER = "q6_reason"
 CAUSES = ("nagle-under-the-cork", "pulled-late", "timer-before-the-pull")

@@ -11,7 +11,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tcplab.grading.captures import record_messages
+from tcplab.grading.assignment import load_module
+
+record_messages = load_module(
+    Path(__file__).parents[2] / "messages.py", "tcplab_messages_of_small_writes"
+).record_messages
 
 ANSWER = "q6_reason"
 CAUSES = ("application-idle", "corked", "held-by-nagle")
