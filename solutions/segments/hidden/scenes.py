@@ -16,7 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import finish, record_connection, small_talk
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import record_connection, small_talk
+
+farewell = load_module(Path(__file__).parents[2] / "farewell.py", "tcplab_farewell_of_segments")
 
 ANSWER = "q6_reason"
 CAUSES = ("application-idle", "black-hole", "segment-lost")
@@ -26,6 +29,7 @@ CAUSES = ("application-idle", "black-hole", "segment-lost")
 class Scene:
     """The parameters of one recorded transfer."""
 
+    totals: farewell.Totals  #: counts of the capture, whatever its cause
     file_bytes: int  #: size of the file that the client sends
     server_maxseg: int  #: TCP_MAXSEG of the server
     path_mtu: int  #: MTU of the link; 0 for that of the interfaces
@@ -37,6 +41,9 @@ class Scene:
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
+    # A black hole makes the segments smaller in steps, and so has about three sizes more.
+    sizes = rng.sample(range(30, 400), rng.randrange(3, 13) + 3 * (cause != "black-hole"))
+    totals = farewell.Totals(rng.randrange(45, 70), rng.randrange(30, 45), sizes)
     maxseg = rng.randrange(1100, 1440)
     # A black hole needs more segments, because the data is sent again in smaller pieces.
     size = rng.randrange(6000, 9500) if cause == "black-hole" else rng.randrange(11_000, 22_000)
@@ -53,6 +60,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
     others = [other for other in CAUSES if other != cause]
     rng.shuffle(others)
     return Scene(
+        totals,
         size,
         maxseg,
         rng.randrange(1000, maxseg - 40, 4) if narrow else 0,
@@ -72,14 +80,13 @@ def _pauses_s(rng: random.Random, cause: str) -> list[float]:
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
-    """Send the file in two halves, with a pause between them, and send a FIN."""
+    """Send the file in two halves, with a pause between them."""
     file = bytes(scene.file_bytes)
     mss = scene.server_maxseg - 12
     half = scene.file_bytes // 2 // mss * mss  # a whole number of full segments
     connection.sendall(file[:half])
     time.sleep(scene.writer_naps_s)
     connection.sendall(file[half:])
-    finish(connection)
 
 
 def serve(connection: socket.socket) -> None:
@@ -96,12 +103,12 @@ def record(path: Path, scene: Scene) -> None:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, scene.server_maxseg)
 
+    client, server = farewell.with_farewell(scene.totals, partial(send, scene=scene), serve)
     with Lab(rtt_ms=10, sysctls={"net.ipv4.tcp_mtu_probing": "1"}) as lab:
         if scene.path_mtu:
             how = "on" if scene.icmp else "off"
             lab.link.update("client->server", mtu=scene.path_mtu, icmp=how)
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        client = partial(send, scene=scene)
         talk = [*small_talk(longest_s=2.2), *small_talk(longest_s=2.2, last_s=scene.pauses_s)]
-        record_connection(lab, path, client, serve, prepare=prepare, talk=talk)
+        record_connection(lab, path, client, server, prepare=prepare, talk=talk)
