@@ -1,9 +1,10 @@
 """Scenes for the problem set "queues": four fates of a transfer at a router (see `tcplab draw`).
 
-A client sends about 180 segments and waits for a receipt. Both ends always negotiate ECN. Random
+A client sends about 190 segments and waits for a receipt. Both ends always negotiate ECN. Random
 losses hit only the first flights, while the queue is still short, and a long queue does not always
 lead to a loss. Except in the scenes with random losses, the server first sends small messages with
-pauses like those that random losses would cause, so that pauses alone do not reveal the cause.
+pauses like those that random losses would cause, so that pauses alone do not reveal the cause. The
+server acknowledges every other segment for a share of the transfer that is drawn, and then each.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Scene:
     size_bytes: int
     rtt_ms: int
     rate_mbit: float
+    lazy_bytes: int  #: the server acknowledges every other segment of these first bytes
     lost: str = ""  #: numbers of the data packets that the link drops even if its queue is short
     router: Mapping[str, Any] = field(default_factory=dict)  #: further settings of the link
     pauses_s: tuple[float, ...] = ()  #: pauses in the server's messages before the transfer
@@ -40,29 +42,29 @@ class Scene:
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
-    scene = _draw(rng, cause)
-    if cause == "lost-by-chance":
-        return scene
     pauses_s = [rng.uniform(0.006, 0.015) for _ in range(rng.randrange(9, 18))]
     pauses_s += [rng.uniform(0.016, 0.033) for _ in range(rng.randrange(8, 17))]
-    return replace(scene, pauses_s=tuple(pauses_s))
+    if cause == "lost-by-chance":  # as many messages, but no pauses besides its own
+        pauses_s = [pause_s / 10 for pause_s in pauses_s]
+    return replace(_draw(rng, cause), pauses_s=tuple(pauses_s))
 
 
 def _draw(rng: random.Random, cause: str) -> Scene:
     # Make up for the retransmissions, about 19 after a full queue and 9 after random losses.
     more = {"dropped-when-full": 0, "lost-by-chance": 10}.get(cause, 19)
-    size_bytes = (rng.randrange(135, 180) + more) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
+    size_bytes = (rng.randrange(135, 200) + more) * MSS_BYTES + rng.randrange(100, MSS_BYTES)
     rtt_ms, rate_mbit = rng.randrange(50, 80), rng.randrange(50, 80) / 10
+    lazy_bytes = rng.randrange(size_bytes)
     if cause == "lost-by-chance":
         places = sorted(rng.sample(range(3, 22), rng.randrange(1, 4)))
-        return Scene(size_bytes, rtt_ms, rate_mbit, ",".join(map(str, places)))
+        return Scene(size_bytes, rtt_ms, rate_mbit, lazy_bytes, ",".join(map(str, places)))
     router: dict[str, Any] = {}
     if cause == "dropped-when-full":
         bdp_packets = rate_mbit * rtt_ms * 1000 / 8 / 1538
         router = {"queue_packets": int(bdp_packets * rng.randrange(75, 95) / 100)}
     if cause == "marked":
         router = {"aqm": "codel", "ecn": True, "target_ns": 4_000_000, "interval_ns": 50_000_000}
-    return Scene(size_bytes, rtt_ms, rate_mbit, router=router)
+    return Scene(size_bytes, rtt_ms, rate_mbit, lazy_bytes, router=router)
 
 
 def send(connection: socket.socket, scene: Scene) -> None:
@@ -74,7 +76,11 @@ def send(connection: socket.socket, scene: Scene) -> None:
 
 def serve(connection: socket.socket, scene: Scene) -> None:
     """Read everything, and send the receipt."""
-    connection.recv(scene.size_bytes, socket.MSG_WAITALL)
+    received = 0
+    while received < scene.size_bytes:
+        quick = int(received >= scene.lazy_bytes)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, quick)
+        received += len(connection.recv(65536))
     connection.sendall(REPLY)
 
 
