@@ -8,11 +8,7 @@ const FLAGS = [[2, "SYN"], [1, "FIN"], [4, "RST"], [8, "PSH"], [16, "ACK"]];
 function options(view, at, end) {
   const found = { wscale: -1, sack_blocks: 0 };
   while (at < end && view.getUint8(at)) {
-    if (view.getUint8(at) === 1) {
-      at++;
-      continue;
-    }
-    const length = view.getUint8(at + 1);
+    const length = view.getUint8(at) === 1 ? 1 : view.getUint8(at + 1);
     if (view.getUint8(at) === 3) found.wscale = view.getUint8(at + 2);
     if (view.getUint8(at) === 5) found.sack_blocks = (length - 2) / 8;
     at += length;

@@ -11,7 +11,8 @@ const LIMIT_MS = 180_000; // a transfer of megabytes takes this slow processor h
 const UNTIMED =
   "This lesson is about what copies and system calls cost. They cost something else in this emulated processor, so the page shows counts and no rates.";
 const ORIGIN =
-  "The facts come from the guest's own capture and from its kernel's record of calls. The page does not judge them. The exercise's check in the lab does. The solution's facts were recorded when the guest was built. ";
+  "The facts come from the guest's capture and its kernel's record of calls. The solution's were recorded when the guest was built. The page does " +
+  "not judge them. The check in the lab does, and it also looks at the content of the bytes, at options, and at what was read and printed. ";
 
 const json = async (file) => (await fetch(new URL(file, import.meta.url))).json();
 
@@ -53,8 +54,7 @@ function shell() {
 
 export async function editor(place) {
   const slug = place.dataset.program;
-  const [lessons, all_recorded] = await Promise.all([json("lessons.json"), json("recorded.json")]);
-  const [lesson, recorded] = [lessons[slug], all_recorded[slug]];
+  const [lesson, recorded] = (await Promise.all([json("lessons.json"), json("recorded.json")])).map((all) => all[slug]);
   const text = element("textarea", { spellcheck: "false", rows: 24, "aria-label": `${slug}.c`, autocapitalize: "off" });
   const word = link_state.read(`${slug}.c`).text;
   text.value = (word && (await link_state.unpacked(word))) ?? lesson.source;

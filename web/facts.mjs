@@ -27,11 +27,15 @@ function in_flight({ rows }) {
   });
 }
 
+const alone = (run) => in_flight(run).filter((bytes) => bytes <= 1448).length;
+
 function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length / 2;
   return sorted.length ? (sorted[Math.ceil(middle) - 1] + sorted[Math.floor(middle)]) / 2 : 0;
 }
+
+const scale = ({ rows }) => rows.find((row) => !row.client && row.flags.includes("SYN"))?.wscale;
 
 // The largest window in the second half of a transfer to the server, as it can only grow with the data that arrives.
 function window({ rows }) {
@@ -39,16 +43,23 @@ function window({ rows }) {
   return most(acks.slice(acks.length >> 1).map((row) => row.window));
 }
 
-// The bytes of older records that left between each question of the server and the record that answers it.
-function older_bytes({ rows, sent }, record_bytes = 1448) {
+// The bytes that had left the client at each answer of the server.
+function left_at_answers({ rows }) {
   let left = 0;
-  const asked = rows.flatMap((row) => {
+  return rows.flatMap((row) => {
     if (row.client && row.bytes) left = Math.max(left, row.seq + row.bytes - 1);
     return !row.client && row.bytes ? [left] : [];
   });
+}
+
+// One message if the program reads each answer before it sends more.
+const between_answers = (run) => most(left_at_answers(run).map((left, index, all) => left - (all[index - 1] ?? 0)));
+
+// The bytes of older records that left between each question of the server and the record that answers it.
+function older_bytes(run, record_bytes = 1448) {
   const answers = [];
-  for (let at = 0; at < sent.length; at += record_bytes) if (sent[at] === 33) answers.push(at);
-  return asked.slice(0, answers.length).map((then, index) => answers[index] - then);
+  for (let at = 0; at < run.sent.length; at += record_bytes) if (run.sent[at] === 33) answers.push(at);
+  return left_at_answers(run).slice(0, answers.length).map((left, index) => answers[index] - left);
 }
 
 function sack_before_repair({ rows }) {
@@ -72,7 +83,7 @@ function share(run) {
 
 // The FIN counts like a byte.
 function acknowledged({ rows }) {
-  const acked = most(rows.filter((row) => !row.client && !row.udp).map((row) => row.ack));
+  const acked = most([1, ...rows.filter((row) => !row.client && !row.udp).map((row) => row.ack)]);
   return acked - 1 - rows.some((row) => row.client && row.flags.includes("FIN") && acked > row.seq + row.bytes);
 }
 
@@ -86,23 +97,26 @@ const BYTES = ["Bytes sent", ({ sent }) => sent.length];
 const SIZES = ["Segments", ({ fresh }) => fresh.map(({ bytes }) => bytes)];
 const CONNECTIONS = ["Connections", ({ connections }) => connections];
 const CALLS = ["Calls that send", (run) => sending(run).length];
+const BETWEEN = ["Most bytes between two answers", between_answers];
+const ACKNOWLEDGED = ["Bytes acknowledged", acknowledged];
+const LONGEST = ["Longest packet (bytes)", ({ fresh }) => most(fresh.map(({ wire_bytes }) => wire_bytes - 14))];
 
 // The facts of each lesson, in addition to those of all lessons.
 const FACTS = {
-  "the-lab": [CONNECTIONS, SIZES],
-  "small-writes": [SIZES],
-  cork: [SIZES, ["Groups of segments between answers of the server", groups]],
+  "the-lab": [CONNECTIONS, SIZES, BETWEEN],
+  "small-writes": [SIZES, BETWEEN],
+  cork: [SIZES, BETWEEN, ["Groups of segments with an ACK between them", groups]],
   "records-and-quotes": [["Pauses of 30 ms or more between calls that send", (run) => pauses(run, 30)]],
-  buffers: [["Window scale in the SYN-ACK", ({ rows }) => rows.find((row) => !row.client && row.flags.includes("SYN"))?.wscale], ["Largest window, second half (bytes)", window], ["Bytes acknowledged", acknowledged]],
+  buffers: [["Window scale in the SYN-ACK", scale], ["Largest window, second half (bytes)", window], ACKNOWLEDGED],
   "send-buffer": [["Older bytes before each answer", (run) => older_bytes(run)], ["Most bytes in flight", (run) => most(in_flight(run))]],
   "slow-start": [CONNECTIONS],
   loss: [["A SACK reported the gap before the repair", sack_before_repair], SIZES],
-  queues: [["Median of the bytes in flight", (run) => median(in_flight(run))], ["Segments that left with nothing else in flight", (run) => in_flight(run).filter((bytes) => bytes <= 1448).length]],
+  queues: [["Median of the bytes in flight", (run) => median(in_flight(run))], ["Segments that left with nothing else in flight", alone]],
   sharing: [CONNECTIONS, ["Share of the bytes acknowledged while both sent (%)", share]],
   pipes: [["Bytes that read() copied into the program", copied]],
   sendfile: [["Calls that read, write or send", moved]],
-  segments: [["Longest packet (bytes)", ({ fresh }) => most(fresh.map(({ wire_bytes }) => wire_bytes - 14))], SIZES],
-  "path-mtu": [["Bytes acknowledged", acknowledged], ["Longest packet (bytes)", ({ fresh }) => most(fresh.map(({ wire_bytes }) => wire_bytes - 14))]],
+  segments: [LONGEST, SIZES],
+  "path-mtu": [ACKNOWLEDGED, LONGEST],
   "tcp-vs-udp": [["Trips through the kernel", ({ fresh }) => fresh.length], ["Longest trip (bytes)", ({ fresh }) => most(fresh.map(({ bytes }) => bytes))]],
 };
 

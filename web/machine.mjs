@@ -31,8 +31,7 @@ function guest_clock() {
   const MS_PER_INSTRUCTION = 1e-6;
   const MS_PER_TICK = 1 / 1193; // of the timer chip, which rings one tick after the end
   const real = performance.now.bind(performance);
-  let emulator = null;
-  let [now, counted, idle] = [0, 0, 0];
+  let [emulator, now, counted, idle] = [null, 0, 0, 0];
   const read = () => {
     if (!emulator) return real();
     const instructions = (emulator.get_instruction_counter() - counted) >>> 0; // the counter has 32 bits

@@ -28,7 +28,6 @@ const PAGES = {
 };
 
 const select = (name, choices) => element("select", { name }, ...choices.map(([value, label]) => element("option", { value }, label)));
-
 const number = (name, value, max) => element("input", { name, type: "number", value, min: 1, max, required: "" });
 
 function form(page) {

@@ -6,7 +6,8 @@ import json
 import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,7 +21,10 @@ from tools.lesson_programs import exported
 
 from tcplab import segments
 from tcplab.course import short_c
+from tcplab.course.short_c import rules
+from tcplab.experiments.diagnosis.run import stream_of
 from tcplab.lab import Lab
+from tcplab.segments.pcap import read_packets
 
 __all__ = ["site"]
 pytestmark = pytest.mark.timeout(1800)
@@ -49,12 +53,34 @@ def scale(ran: short_c.Ran) -> int:
     return int(ran.segments[ran.segments.is_syn & ran.segments.from_server]["wscale"][0])
 
 
+def between_answers(ran: short_c.Ran) -> int:
+    return max((int(sent) for sent in np.diff([0, *ran.left_at_each_reply])), default=0)
+
+
+def older_bytes(ran: short_c.Ran) -> list[int]:
+    answers = enumerate(ran.stream[::1448])
+    at = [1448 * number for number, first in answers if first == ord("!")]
+    return [offset - left for offset, left in zip(at, ran.left_at_each_reply, strict=False)]
+
+
+def gap_reported(ran: short_c.Ran) -> str:
+    if not ran.segments.data("client")["is_retransmission"].any():
+        return "nothing was sent again"
+    return "no" if rules.reports_the_gap(ran) else "yes"
+
+
 #: What Python finds under the labels of the page that a capture can show.
 FOUND: dict[str, Callable[[short_c.Ran], Any]] = {
     "Bytes sent": lambda ran: sum(ran.sizes),
     "Segments": lambda ran: ran.sizes,
     "Connections": lambda ran: len(set(ran.segments["connection"].tolist())),
-    "Groups of segments between answers of the server": groups,
+    "Groups of segments with an ACK between them": groups,
+    "Most bytes between two answers": between_answers,
+    "Older bytes before each answer": older_bytes,
+    "A SACK reported the gap before the repair": gap_reported,
+    "Segments that left with nothing else in flight": lambda ran: sum(
+        size <= 1448 for size in ran.in_flight
+    ),
     "Window scale in the SYN-ACK": scale,
     "Largest window, second half (bytes)": second_half,
     "Bytes acknowledged": lambda ran: ran.acknowledged,
@@ -84,9 +110,12 @@ COMPARED += [(slug, "solution") for slug in SAME_SOLUTIONS]
 
 def read(capture: Path) -> short_c.Ran:
     """Read a capture, without connections that a program killed in the run before left behind."""
-    rows = segments.from_file(capture)
+    packets = read_packets(capture)
+    rows = segments.from_packets(packets)
     begun = np.isin(rows["connection"], rows["connection"][rows.is_syn])
-    return short_c.Ran((), "", rows[begun | (rows["protocol"] == segments.UDP)], b"")
+    rows = rows[begun | (rows["protocol"] == segments.UDP)]
+    stream = stream_of(cast("Any", SimpleNamespace(table=packets, segments=rows)))
+    return short_c.Ran((), "", rows, stream)
 
 
 def shown(slug: str, kind: str) -> dict[str, Any]:
