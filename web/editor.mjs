@@ -11,8 +11,8 @@ const LIMIT_MS = 180_000; // a transfer of megabytes takes this slow processor h
 const UNTIMED =
   "This lesson is about what copies and system calls cost. They cost something else in this emulated processor, so the page shows counts and no rates.";
 const ORIGIN =
-  "The facts come from the guest's capture and its kernel's record of calls. The solution's were recorded when the guest was built. The page does " +
-  "not judge them. The check in the lab does, and it also looks at the content of the bytes, at options, and at what was read and printed. ";
+  "The facts come from the guest's capture and its kernel's record of calls. The original and the solution ran when the guest was built. This page does " +
+  "not judge the program. The check in the lab does, and it also looks at the content of the bytes, at options, and at what was read and printed. ";
 
 const json = async (file) => (await fetch(new URL(file, import.meta.url))).json();
 
