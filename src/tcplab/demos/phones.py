@@ -26,10 +26,10 @@ from typing import Any, Final
 
 from tcplab.errors import ParameterError
 
-#: The question is [ballot, text, options], and has no options while the vote is closed. The counts
-#: are {ballot: {option: count}}.
+#: The question is [ballot, text, options, the kernel's PID], and has no options while the vote is
+#: closed. The counts are {ballot: {option: count}}.
 QUESTION, COUNTS = "question.json", "counts.json"
-CLOSED: Final[tuple[int, str, list[str]]] = (0, "", [])
+CLOSED: Final[tuple[int, str, list[str], int]] = (0, "", [], 0)
 PRESSED: Final = ' aria-pressed="true"'
 PORT: Final = 8765
 #: Limits: phones in the room, connections per second from one address, and threads at once.
@@ -104,7 +104,7 @@ class _Server(ThreadingTCPServer):
 
     def vote(self, phone: str, ballot: int, option: int) -> None:
         """Count a vote for the present question. A later vote of the same phone replaces it."""
-        now, _ask, options = read(self.folder / QUESTION, CLOSED)
+        now, _ask, options, _kernel = read(self.folder / QUESTION, CLOSED)
         if ballot == now and option < len(options):
             with self.lock:
                 self.votes[ballot][phone] = option
@@ -118,7 +118,7 @@ class _Page(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the question, and a cookie to a phone that has none."""
-        ballot, ask, options = read(self.server.folder / QUESTION, CLOSED)
+        ballot, ask, options, _kernel = read(self.server.folder / QUESTION, CLOSED)
         phone = self._phone()
         chosen = self.server.votes.get(ballot, {}).get(phone)
         buttons = [

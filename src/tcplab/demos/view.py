@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import pickle
 import threading
 import time
@@ -99,7 +100,7 @@ class DemoView(PanelView):
         self.answer.value = answer
         if self.panel.phones:
             options = [] if run else [option.label for option in step.options]
-            question = self._ballots[self._number], step.ask, options
+            question = self._ballots[self._number], step.ask, options, os.getpid()
             phones.write(self.panel.state.with_name(phones.QUESTION), question)
         self._show_votes()
         super().refresh()
@@ -193,7 +194,8 @@ class DemoView(PanelView):
         self.refresh()
 
     def _follow_phones(self) -> None:
-        while True:
+        # The page may be loaded again, and the kernel of the earlier page lives on for a while.
+        while phones.read(self.panel.state.with_name(phones.QUESTION), [0])[-1] == os.getpid():
             time.sleep(0.5)
             counts = phones.read(self.panel.state.with_name(phones.COUNTS), {})
             with self.panel.lock:
@@ -215,10 +217,11 @@ class DemoView(PanelView):
         for row, option, count, first in every:
             share, was = count / (sum(votes) or 1), first / (sum(before) or 1)
             mark = "✔ " if option is right else ""
+            percent = f"{100 * was:.0f} → " * any(before) + f"{share:.0%}" * any(votes)
             row.children[1].value = (
                 f'<span class="option">{mark}{escape(option.label)}</span>'
                 f'<span class="track"><span style="width:{100 * was:.0f}%" class="before"></span>'
-                f'<span style="width:{100 * share:.0f}%"></span></span><span class="percent">'
-                f"{f'{was:.0%} → ' if sum(before) else ''}{f'{share:.0%}' if count else ''}</span>"
+                f'<span style="width:{100 * share:.0f}%"></span></span>'
+                f'<span class="percent">{percent}</span>'
             )
             (row.add_class if option is right else row.remove_class)("tcplab-hit")

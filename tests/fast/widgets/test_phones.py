@@ -22,7 +22,7 @@ AT = f"127.1.{os.getpid() // 256 % 256}.{os.getpid() % 255 + 1}", phones.PORT
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    phones.write(tmp_path / phones.QUESTION, [7, "How <long>?", ["1 ms", "44 ms"]])
+    phones.write(tmp_path / phones.QUESTION, [7, "How <long>?", ["1 ms", "44 ms"], 1])
     with phones.serving(AT, tmp_path):
         yield tmp_path
 
@@ -38,7 +38,7 @@ def test_a_phone_has_one_vote_for_the_present_question(folder: Path) -> None:
     for cookie, option in ((first, 0), (first, 1), (second, 1), (second, 2)):
         assert ask(f"ballot=7&vote={option}", cookie).status == 303
     assert ask("ballot=6&vote=0", first).status == 303  # an earlier question
-    phones.write(folder / phones.QUESTION, [7, "How <long>?", []])  # closed
+    phones.write(folder / phones.QUESTION, [7, "How <long>?", [], 1])  # closed
     assert ask("ballot=7&vote=0", first).status == 303
     assert json.loads((folder / phones.COUNTS).read_text()) == {"7": {"1": 2}}
 
@@ -67,7 +67,7 @@ def test_votes_of_phones_are_added_to_those_that_the_lecturer_types(tmp_path: Pa
     view._count({"0": 2, "3": 5})
     view._count({"0": 1, "3": 6})
     assert [field.value for field in fields] == [4, 0, 0, 6, 0]
-    before, question, _options = phones.read(tmp_path / phones.QUESTION, None)
+    before, question, _options, _kernel = phones.read(tmp_path / phones.QUESTION, None)
     view._vote_again()
     assert question == view.step.ask
     assert phones.read(tmp_path / phones.QUESTION, None)[0] > before

@@ -251,8 +251,8 @@ def test_reloaded_page_continues_with_both_votes_and_the_runs(tmp_path: Path) ->
     assert "0.05 ms" in again.answer.value
     assert [row.children[0].value for row in again.ballot.children] == [0, 0, 0, 1, 0]
     shares = [row.children[1].value for row in again.ballot.children]
-    assert "100% → <" in shares[0]
-    assert "0% → 100%" in shares[3]
+    assert "100 → 0%<" in shares[0]
+    assert "0 → 100%" in shares[3]
     assert again.panel._number == 7
 
 
