@@ -30,7 +30,6 @@ from tcplab.errors import ParameterError
 #: closed. The counts are {ballot: {option: count}}.
 QUESTION, COUNTS = "question.json", "counts.json"
 CLOSED: Final[tuple[int, str, list[str], int]] = (0, "", [], 0)
-PRESSED: Final = ' aria-pressed="true"'
 PORT: Final = 8765
 #: Limits: phones in the room, connections per second from one address, and threads at once.
 PHONES, PER_SECOND, AT_ONCE = 999, 100, 200
@@ -122,7 +121,7 @@ class _Page(BaseHTTPRequestHandler):
         phone = self._phone()
         chosen = self.server.votes.get(ballot, {}).get(phone)
         buttons = [
-            f'<button name="vote" value="{index}"{PRESSED * (index == chosen)}>'
+            f'<button name="vote" value="{index}" aria-pressed="{str(index == chosen).lower()}">'
             f"{escape(label)}</button>"
             for index, label in enumerate(options)
         ]

@@ -101,12 +101,8 @@ class LiveTransfer:
 
 
 def _wire(values: Values) -> dict[str, Any]:
-    return {
-        "rtt_ms": values["rtt_ms"],
-        "rate_mbit": values["rate_mbit"],
-        "queue_packets": values["queue_packets"],
-        "loss": values["loss_percent"] / 100,
-    }
+    same = {name: values[name] for name in ("rtt_ms", "rate_mbit", "queue_packets")}
+    return same | {"loss": values["loss_percent"] / 100}
 
 
 def _watch(
