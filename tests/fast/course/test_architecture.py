@@ -22,8 +22,6 @@ PACKAGE = ROOT / "src" / "tcplab"
 
 #: Packages that are slow to import, so importing tcplab must not load them.
 HEAVY = ("scapy", "matplotlib", "pyroute2", "ipywidgets", "IPython")
-#: A name that a package imports in order to export it (PEP 484).
-REEXPORTED = re.compile(r"^from tcplab\.\S+ import (\w+) as \1$", re.MULTILINE)
 #: The only modules of the standard library that the models import.
 PURE = {"__future__", "collections", "dataclasses", "enum"}
 PURE |= {"heapq", "itertools", "math", "typing"}
@@ -167,7 +165,8 @@ def test_a_package_shows_no_foreign_names() -> None:
     """Tab in a notebook lists what dir() does, which is meant to be the package's reference."""
     files = [file for file in source().files if file.endswith("__init__.py")]
     for package in map(importlib.import_module, each(map(_module, files))):
-        exported = getattr(package, "__all__", REEXPORTED.findall(inspect.getsource(package)))
+        reexported = re.findall(r"(?m)^from \S+ import (\w+) as \1$", inspect.getsource(package))
+        exported = getattr(package, "__all__", reexported)
         shown = [name for name in dir(package) if name not in exported and name[0] != "_"]
         foreign = [name for name in shown if not _home(package, name).startswith(package.__name__)]
         assert foreign == [], package.__name__
