@@ -33,11 +33,9 @@ def copy_path(result: Result[Chain], key: str) -> Picture:
     chain = result[key]
     if not chain.runs:
         raise ValueError(f"{chain.pipeline.name} was not measured: {chain.missing}")
-    place = chain.pipeline.wire
-    measured = [each for each in result.variants if each.runs and each.pipeline.wire == place]
     figure, axes = canvas.new_axes()
     _draw_path(axes, chain.pipeline)
-    title, note = _path_finding(chain, measured)
+    title, note = _path_finding(chain, result.variants)
     return Picture(figure, title, table(result), note)
 
 
@@ -47,9 +45,10 @@ def count_copies(pipeline: Pipeline) -> str:
     return "1 copy" if copies == 1 else f"{copies} copies"
 
 
-def _path_finding(chain: Chain, measured: Sequence[Chain]) -> tuple[str, str]:
+def _path_finding(chain: Chain, chains: Sequence[Chain]) -> tuple[str, str]:
     copies = f"{chain.pipeline.name}: {count_copies(chain.pipeline)} of each byte"
-    others = [variant for variant in measured if variant is not chain]
+    place = chain.pipeline.wire
+    others = [one for one in chains if one.runs and one.pipeline.wire == place and one is not chain]
     if not others or not chain.median_mb_per_s:
         return copies, ""
     ratio = chain.median_mb_per_s / (others[0].median_mb_per_s or chain.median_mb_per_s)

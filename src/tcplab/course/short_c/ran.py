@@ -86,7 +86,8 @@ class Ran:
     @property
     def left_at_each_reply(self) -> list[int]:
         """Number of bytes that had left the client when each data segment of the server came."""
-        replies = self.segments.from_server & self.segments.carries_data
+        rows = self.segments  # a question that the server sent again is there twice
+        replies = rows.from_server & rows.carries_data & ~rows["is_retransmission"]
         return list(self._left[replies].tolist())
 
     @property
