@@ -156,6 +156,29 @@ MUTANTS = {
         },
         breaks="data written in pieces leaves in pieces",
     ),
+    "lookup-naps": Mutant(
+        loses={"q7": 0.75},
+        files={
+            "lookup.c": [
+                ("        await_answer(fd);", "        await_answer(fd);\n        usleep(60000);")
+            ]
+        },
+    ),
+    "journal-in-pairs": Mutant(
+        loses={"q9": 0.5},
+        files={
+            "journal.c": [
+                ("    char line[80];", "    static char pair[160];\n    char line[80];"),
+                (
+                    "    put(fd, line, 0);",
+                    (
+                        "    strcat(pair, line);\n    if (number % 2 == 0)\n        return;\n"
+                        "    put(fd, pair, 0);\n    *pair = 0;"
+                    ),
+                ),
+            ]
+        },
+    ),
     "does-not-compile": Mutant(
         loses={"q9": 1}, files={"journal.c": [("int on = 1;", "int on = 1")]}
     ),

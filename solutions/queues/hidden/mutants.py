@@ -120,6 +120,22 @@ MUTANTS = {
             ]
         },
     ),
+    "bounds-what-is-in-flight-on-a-short-path": Mutant(
+        loses={"q7": 1},
+        files={
+            "live.c": [
+                (
+                    "    if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT",
+                    (
+                        "    struct tcp_info info;\n    socklen_t length = sizeof info;\n"
+                        "    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length);\n"
+                        "    if (info.tcpi_rtt < 30000 && setsockopt(fd, SOL_SOCKET, SO_SNDBUF"
+                    ),
+                )
+            ]
+        },
+        breaks="the send buffer also holds unsent data, and grows with the window",
+    ),
     "sends-the-number-alone": Mutant(
         loses={"q7": 1},
         files={"live.c": [("memset(record, (int)(number & 0xff), RECORD_BYTES);", "")]},

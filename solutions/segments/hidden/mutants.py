@@ -87,6 +87,23 @@ MUTANTS = {
     "loses-the-end": Mutant(
         loses={"q7": 1}, files={"slices.c": [("while (sent < size)", "while (sent + 2000 < size)")]}
     ),
+    "probes-in-fragments": Mutant(
+        loses={"q7": 1},
+        files={
+            "slices.c": [
+                (
+                    "    int mtu = 0;",
+                    """    int mtu = 0, off = IP_PMTUDISC_DONT, on = IP_PMTUDISC_DO;
+    char probe[9000] = {1}; /* a piece that the receiver does not keep */
+    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &off, sizeof off);
+    send(fd, probe, sizeof probe, 0);
+    recv(fd, probe, sizeof probe, 0);
+    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &on, sizeof on);""",
+                )
+            ]
+        },
+        breaks="without DF, hosts and routers fragment packets that are too long",
+    ),
     "does-not-compile": Mutant(loses={"q7": 1}, files={"slices.c": [("close(fd);", "close(fd)")]}),
     "never-ends": Mutant(
         loses={"q7": 1},

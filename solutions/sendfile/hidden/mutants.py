@@ -213,6 +213,26 @@ MUTANTS = {
         },
         breaks="read() copies into the program",
     ),
+    "reads-what-is-long": Mutant(
+        loses={"q7": 0.2},
+        files={
+            "sendrange.c": [
+                (
+                    "        ssize_t sent = sendfile(",
+                    """        char block[60000];
+        ssize_t sent = count > 50000 ? pread(file, block, sizeof block, offset) : 0;
+        if (sent > left)
+            sent = left;
+        if (sent > 0) {
+            sent = send(fd, block, (size_t)sent, left > sent ? MSG_MORE : 0);
+            offset += sent > 0 ? sent : 0;
+        } else
+            sent = sendfile(""",
+                )
+            ]
+        },
+        breaks="read() copies into the program",
+    ),
     # The kernel maps the file of a program that is executed, without read() or mmap(), so a copy of
     # the requested bytes in such a file could be sent.
     "executes-a-file": Mutant(

@@ -55,6 +55,19 @@ MUTANTS = {
         loses={"q6": 1},
         then={"q6-answer": 'q6_reason = "timeout" if q6_reason == "loss-probe" else "loss-probe"'},
     ),
+    # It halves after its third flight, whatever is lost, as the check's network does.
+    "goes-by-a-table": Mutant(
+        loses={"q7": 0.3},
+        files={
+            "window.c": [
+                (
+                    "        if (turns[number] >= recovered) {",
+                    "        if (turn >= 70 && turns[number] >= recovered) {",
+                )
+            ]
+        },
+        breaks="a loss halves the window",
+    ),
     "begins-with-fewer": Mutant(
         loses={"q7": 0.2},
         files={"window.c": [("window = 10", "window = 7")]},

@@ -36,7 +36,8 @@ MAX_FILE_BYTES: Final = 1 << 20
 #: The exit status if a cell could not be interrupted.
 STUCK: Final = 97
 
-_LISTS: Final[tuple[type, ...]] = (list, tuple, set, frozenset, deque, range)
+_VIEWS: Final = ({}.keys(), {}.values())
+_LISTS: Final = (list, tuple, set, frozenset, deque, range, *map(type, _VIEWS))
 KEPT_TYPES: Final = ("text/plain", "image/png", "image/jpeg")
 
 
