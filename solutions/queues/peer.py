@@ -8,8 +8,8 @@ the last by a random step. Then it sends 0 and reads to the end. READ_BYTES is S
 leaves it to the kernel. The program prints the port on which it listens, and at the end a line of
 JSON. This has
 
-- "waited", the records that arrived after each round's last state was sent, and before it or a newer
-  number did,
+- "waited", the records that arrived after each round's last state was sent, and before it or a
+  newer number did,
 - "events_waited", the same for each event and newer events,
 - "whole", whether all records were whole and each state at least as new as the state before it. A
   record whose number has not been sent is damaged,

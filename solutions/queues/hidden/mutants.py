@@ -114,8 +114,7 @@ MUTANTS = {
                 ("        state = number;\n", ""),
                 (
                     "            fill(record, number);",
-                    "            state = number % 2 ? state : number;\n"
-                    "            fill(record, number);",
+                    "            if (number % 2 == 0) state = number;\n fill(record, number);",
                 ),
             ]
         },

@@ -96,7 +96,7 @@ def test_departures_count_acknowledged_bytes() -> None:
             Outcome(1, None, None, 0, b"", b"one\n\x1b[1mconnect: refused\n\n", b""),
             'hello ended with exit status 1 and printed "[1mconnect: refused"',
         ),
-        (Outcome(None, "SIGSEGV", None, 0, b"", b"", b""), "hello was ended by SIGSEGV (did it use"),
+        (Outcome(None, "SIGSEGV", None, 0, b"", b"", b""), "hello was ended by SIGSEGV (did it "),
         (
             Outcome(None, "SIGKILL", "wall", 0, b"", b"\xff" * 500, b""),
             "hello did not end within its time limit and printed",
