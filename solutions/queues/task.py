@@ -267,7 +267,7 @@ def _damage(run: LabRun) -> str:
         return f"{how_it_ended(run, 'live')}."
     if not run.peer["whole"]:
         return (
-            f"One of {run.peer['records']} records is damaged, has a state older than the one before,"
+            f"One of {run.peer['records']} records is damaged, has a state older than the last,"
             " or has a number that was not sent."
             " What does send() return when there is room for only a part of a record?"
         )
