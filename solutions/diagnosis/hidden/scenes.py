@@ -18,7 +18,9 @@ from pathlib import Path
 
 from tcplab import Lab
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import finish, record_connection, small_talk
+from tcplab.grading.captures import record_connection, small_talk
+
+farewell = load_module(Path(__file__).parents[2] / "farewell.py", "tcplab_farewell_of_diagnosis")
 
 ANSWER = "q4_causes"
 CAUSES = load_module(
@@ -41,6 +43,7 @@ MSS_BYTES = 1448
 class Scene:
     """The parameters of one recorded transfer."""
 
+    totals: farewell.Totals  #: counts of the capture, whatever its cause
     send: Callable[[socket.socket], None]  #: function that the client runs on its connection
     serve: Callable[[socket.socket], None]  #: function that the server runs on its connection
     rtt_ms: float  #: round-trip time of the link
@@ -51,44 +54,50 @@ class Scene:
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
+    # The cause itself has as many messages, without pauses.
     pauses_s = [
-        rng.uniform(shortest_s, longest_s)
+        0.0 if other == cause else rng.uniform(shortest_s, longest_s)
         for other in CAUSES
-        if other != cause
         for least, most, shortest_s, longest_s in PAUSES[other]
         for _ in range(rng.randint(least, most))
     ]
     rng.shuffle(pauses_s)
-    return replace(_draw(rng, cause), pauses_s=tuple(pauses_s))
+    segments = rng.randrange(48, 65)
+    sizes = (MSS_BYTES, *rng.sample(range(30, 400), rng.randrange(2, 12)))
+    totals = farewell.Totals(segments, rng.randrange(segments * 3 // 4, segments - 8), sizes)
+    return replace(_draw(rng, cause, totals), pauses_s=tuple(pauses_s))
 
 
-def _draw(rng: random.Random, cause: str) -> Scene:
+def _draw(rng: random.Random, cause: str, totals: farewell.Totals) -> Scene:
     rtt_ms = rng.randrange(12, 30)
     if cause in ("cork-not-pulled", "small-writes-and-delayed-ack"):
         header, body = rng.randrange(4, 40), rng.randrange(60, 600)
         requests = [(header, body)] * rng.randrange(5, 9)
         requests[rng.randrange(1, 4)] = (header + body,)  # this request is sent in one write
         return Scene(
+            totals,
             partial(ask, requests=requests, cork=cause == "cork-not-pulled"),
-            partial(answer, request_bytes=header + body),
+            partial(answer, request_bytes=header + body, requests=len(requests)),
             rtt_ms,
         )
     if cause == "tiny-segments":
-        line, every_s = rng.randrange(25, 45), rng.randrange(2, 7) / 1000
-        return Scene(partial(tick, line_bytes=line, every_s=every_s), read, rtt_ms)
-    size = rng.randrange(22_000, 34_000)
+        # They are more than half of the segments.
+        line = totals.data_segments // 2 + rng.randrange(2, 5)
+        every_s = rng.randrange(2, 7) / 1000
+        return Scene(totals, partial(tick, line_bytes=line, every_s=every_s), read, rtt_ms)
+    # The last segment is full, too, because the window lets its last flight wait the longest.
+    size = rng.randrange(11, 16) * MSS_BYTES
     send = partial(send_all, size=size, nap_s=rng.randrange(4, 9) / 1000)
     if cause == "window-smaller-than-bdp":
-        return Scene(send, read, rng.randrange(24, 45), rng.randrange(4400, 6500))
+        return Scene(totals, send, read, rng.randrange(24, 45), rng.randrange(4400, 6500))
     if cause == "receiver-does-not-read":
-        nap_s = rng.randrange(150, 300) / 1000
-        return Scene(
-            send, partial(read, nap_s=nap_s), rng.randrange(20, 60), rng.randrange(8000, 11_000)
-        )
+        serve = partial(read, slow_bytes=size, nap_s=rng.randrange(150, 300) / 1000)
+        return Scene(totals, send, serve, rng.randrange(20, 60), rng.randrange(8000, 11_000))
     # The last segment and its probe are lost, so only the retransmission timer is left.
     size = rng.randrange(9000, 14_400)
     last = -(-size // MSS_BYTES)
-    return Scene(partial(send_all, size=size, nap_s=0.0), read, rtt_ms, lost=f"{last}-{last + 1}")
+    send = partial(send_all, size=size, nap_s=0.0)
+    return Scene(totals, send, read, rtt_ms, lost=f"{last}-{last + 1}")
 
 
 def ask(connection: socket.socket, requests: list[tuple[int, ...]], cork: bool) -> None:
@@ -99,6 +108,7 @@ def ask(connection: socket.socket, requests: list[tuple[int, ...]], cork: bool) 
         for size in writes:
             connection.sendall(b"r" * size)
         connection.recv(len(REPLY))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
 
 
 def tick(connection: socket.socket, line_bytes: int, every_s: float) -> None:
@@ -117,20 +127,22 @@ def send_all(connection: socket.socket, size: int, nap_s: float) -> None:
     connection.sendall(b"d" * (size - half))
 
 
-def answer(connection: socket.socket, request_bytes: int) -> None:
-    """Send a reply to each complete request."""
-    received = 0
-    while block := connection.recv(4096):
-        before, received = received, received + len(block)
-        for _ in range(received // request_bytes - before // request_bytes):
-            connection.sendall(REPLY)
+def answer(connection: socket.socket, request_bytes: int, requests: int) -> None:
+    """Send a reply to each complete request, then read to the end."""
+    for _ in range(requests):
+        connection.recv(request_bytes, socket.MSG_WAITALL)
+        connection.sendall(REPLY)
+    read(connection)
 
 
-def read(connection: socket.socket, nap_s: float = 0.0) -> None:
-    """Read to the end, with a pause of `nap_s` before each call."""
-    time.sleep(nap_s)
-    while connection.recv(65536):
-        time.sleep(nap_s)
+def read(connection: socket.socket, slow_bytes: int = 0, nap_s: float = 0.0) -> None:
+    """Read to the end, with a pause of `nap_s` before each call until `slow_bytes` are read."""
+    received, block = 0, b"?"
+    while block:
+        if received < slow_bytes:
+            time.sleep(nap_s)
+        block = connection.recv(65536)
+        received += len(block)
 
 
 def record(path: Path, scene: Scene) -> None:
@@ -140,13 +152,9 @@ def record(path: Path, scene: Scene) -> None:
         if scene.rcvbuf_bytes:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
 
-    def client(connection: socket.socket) -> None:
-        scene.send(connection)
-        finish(connection)
-
+    client, server = farewell.with_farewell(scene.totals, scene.send, scene.serve)
     with Lab(rtt_ms=scene.rtt_ms) as lab:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
         talk = [*small_talk(), *small_talk(), *small_talk(bulk_bytes=80_000, last_s=scene.pauses_s)]
-        server = scene.serve
         record_connection(lab, path, client, server, prepare=prepare, snaplen=66, talk=talk)
