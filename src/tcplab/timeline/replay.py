@@ -135,7 +135,8 @@ class Replay:
         # follow in the order of the capture.
         several = self._e.log or (), self._e.into, self._e.out
         times = np.array([one.time_ns for some in several for one in some], np.int64)
-        orders = [-1] * len(several[0]) + [one.index for some in several[1:] for one in some]
+        indices = [one.index for some in several[1:] for one in some]
+        orders = np.array([-1] * len(several[0]) + indices, np.int64)
         kinds = np.repeat(("app", "in", "out"), [*map(len, several)])
         numbers = np.concatenate([np.arange(len(some)) for some in several])
         places = np.lexsort((orders, times))
