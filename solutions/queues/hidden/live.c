@@ -4,7 +4,7 @@
  *     live ADDRESS PORT
  *
  * The receiver sends 4-byte numbers in network byte order, each larger than the last. An even
- * number is a state of the world, such as where a player stands. It replaces all states before it.
+ * number is a state of the world, such as the place of a player. It replaces all states before it.
  * An odd number is an event, such as a shot. No number replaces it. The first number is a state.
  *
  * This program sends records of RECORD_BYTES bytes without a pause. A record begins with a number,
