@@ -333,7 +333,7 @@ def try_assignment(
 
     trial = Trial(course.resolve() / "solutions" / assignment)
     if broken := broken_rules(trial):
-        print(*broken, "\nNothing was graded. Mend these first.", sep="\n")
+        print(*broken, "\nNothing was graded. Fix these first.", sep="\n")
         return 1
     results = [trial.run(name, student) for name in names or trial.names()]
     rows = [
