@@ -52,6 +52,8 @@ MEASURES: Final = {
 }
 #: What the table at the top of a set calls the written answers, by the heading of their part.
 WRITTEN: Final = {"Explain": "written answer", "Measure": "plan and plot"}
+#: Minutes for a point of an answer in words.
+ANSWER_MIN: Final = 5
 #: Minutes for a line of C.
 C_LINE_MIN: Final = 1
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -211,6 +213,8 @@ def questions(source: Path) -> dict[str, Question]:
             if name in c_lines:
                 part, solved = "Program", c_lines[name]
             kind, minutes = KINDS["Explain" if name == "w1" else part or "Predict"]
+            if kind == "e":
+                minutes = round(ANSWER_MIN * points)
             minutes += C_LINE_MIN * c_lines.get(name, 0)
             described[name] = Question(points, kind, solved, minutes)
             solved = 0
