@@ -1,4 +1,4 @@
-"""A client that sends messages in pieces, and a server that replies to each complete message."""
+"""Record a client that sends messages in pieces, with the log of its calls, for several scenes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,27 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import REPLY, CaptureLog, record_connection
+from tcplab.grading.captures import record_connection
+from tcplab.programs.logs import Event
+
+REPLY = b"ok"
+_HEADING = "# CLOCK_REALTIME in ns, call, bytes (or the option's value)"
+
+
+class CaptureLog:
+    """A list of the calls of a recorded program, with times on the capture's clock."""
+
+    def __init__(self) -> None:
+        self.calls: list[Event] = []
+
+    def note(self, name: str, value: int) -> None:
+        """Add a call that is being made now."""
+        self.calls.append(Event(time.time_ns(), name, value))
+
+    def save(self, path: Path) -> None:
+        """Write the calls in the format that calls_of() reads."""
+        lines = [_HEADING, *(f"{at} {name} {value}" for at, name, value in self.calls)]
+        path.write_text("\n".join(lines) + "\n")
 
 
 def send_messages(connection: socket.socket, messages: Sequence[str], log: CaptureLog) -> None:

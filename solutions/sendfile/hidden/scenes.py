@@ -17,7 +17,10 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import REPLY, CaptureLog, record_connection
+from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import record_connection
+
+calls = load_module(Path(__file__).parents[2] / "messages.py", "tcplab_messages_of_sendfile")
 
 ANSWER = "q6_reason"
 CAUSES = ("corked", "held-by-nagle", "window-closed")
@@ -55,18 +58,18 @@ def draw(rng: random.Random, cause: str) -> Scene:
     )
 
 
-def send(connection: socket.socket, scene: Scene, log: CaptureLog) -> None:
+def send(connection: socket.socket, scene: Scene, log: calls.CaptureLog) -> None:
     """Make the calls of the scene, and wait for the receipt."""
     with tempfile.TemporaryFile() as file:
         file.write(random.Random(scene.file_bytes).randbytes(scene.file_bytes))
         file.flush()
         for call in scene.calls.split():
             make_call(connection, call, scene, file.fileno(), log)
-        connection.recv(len(REPLY), socket.MSG_WAITALL)
+        connection.recv(len(calls.REPLY), socket.MSG_WAITALL)
 
 
 def make_call(
-    connection: socket.socket, call: str, scene: Scene, file: int, log: CaptureLog
+    connection: socket.socket, call: str, scene: Scene, file: int, log: calls.CaptureLog
 ) -> None:
     """Make one call, and note it in the log unless it is a sleep."""
     name, _, value = call.partition("=")
@@ -90,7 +93,7 @@ def serve(connection: socket.socket, scene: Scene) -> None:
     connection.recv(1, socket.MSG_PEEK)
     time.sleep(scene.reader_naps_s)
     connection.recv(scene.header_bytes + scene.file_bytes, socket.MSG_WAITALL)
-    connection.sendall(REPLY)
+    connection.sendall(calls.REPLY)
 
 
 def record(path: Path, scene: Scene) -> None:
@@ -99,7 +102,7 @@ def record(path: Path, scene: Scene) -> None:
     def prepare(listener: socket.socket, _: socket.socket) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
 
-    log = CaptureLog()
+    log = calls.CaptureLog()
     with Lab(rtt_ms=scene.rtt_ms) as lab:
         client, server = partial(send, scene=scene, log=log), partial(serve, scene=scene)
         record_connection(lab, path, client, server, prepare=prepare)

@@ -18,11 +18,12 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import REPLY, record_connection, small_talk
+from tcplab.grading.captures import record_connection, small_talk
 
 ANSWER = "q6_reason"
 CAUSES = ("loss-probe", "sack", "timeout")
 MSS_BYTES = 1448
+REPLY = b"ok"
 #: Bytes saved per packet, enough for all headers with time stamps and three SACK blocks.
 SNAPLEN = 96
 #: For each cause, a range of RTTs, so that the length of the silence hardly reveals the cause.

@@ -29,7 +29,6 @@ from tcplab.programs.logs import Event, events_in
 if TYPE_CHECKING:
     from tcplab.segments import SegmentArray
 
-_HEADING: Final = "# CLOCK_REALTIME in ns, call, bytes (or the option's value)"
 #: A client that has not connected within this time has failed.
 _ACCEPT_S: Final = 60.0
 #: The recording continues for this time, so that the last ACKs are in the capture.
@@ -142,25 +141,6 @@ def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
 
 
 # ---- making --------------------------------------------------------------------------------------
-
-
-class CaptureLog:
-    """A list of the calls of a recorded program, with times on the capture's clock."""
-
-    def __init__(self) -> None:
-        self.calls: list[Event] = []
-
-    def note(self, name: str, value: int) -> None:
-        """Add a call that is being made now."""
-        self.calls.append(Event(time.time_ns(), name, value))
-
-    def save(self, path: Path) -> None:
-        """Write the calls in the format that calls_of() reads."""
-        lines = [_HEADING, *(f"{at} {name} {value}" for at, name, value in self.calls)]
-        path.write_text("\n".join(lines) + "\n")
-
-
-REPLY: Final = b"ok"
 
 
 def small_talk(

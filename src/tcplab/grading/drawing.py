@@ -34,8 +34,9 @@ from types import ModuleType
 from typing import Any, Final
 
 from tcplab.errors import LabError, ParameterError
-from tcplab.grading.archive import ARCHIVE_FILE, write_archive, write_whole
+from tcplab.grading.archive import ARCHIVE_FILE, Stored, write_archive, write_whole
 from tcplab.grading.assignment import COURSE_FILE, Course, Task, load_module
+from tcplab.grading.fairness import MORE_THAN_CHANCE, seen_in, share_named
 from tcplab.lab.scratch import temporary_folder
 
 SECRET_FILE: Final = "secret"
@@ -43,6 +44,10 @@ SECRET_FILE: Final = "secret"
 #: An attempt fails if the machine is busy, or if the scene is a rare one that shows another cause.
 ATTEMPTS: Final = 6
 OF_ONE_SCENE: Final = 2
+#: Maximum number of draws of a set, until counts and sizes do not reveal the causes. Among fewer
+#: captures than ENOUGH, they often do by chance.
+DRAWS: Final = 3
+ENOUGH: Final = 24
 MOST_CAPTURES: Final = 1000
 #: Number of simultaneous recordings. There may be several, because a recording mostly waits.
 AT_A_TIME: Final = 8
@@ -92,7 +97,8 @@ def draw(source: Path, *, captures: int = 0) -> Iterator[tuple[int, int]]:
     """Write an assignment's course.json and constants, and record its captures.
 
     Yield (recorded, total) after each recording. The number of captures stays as it is unless
-    `captures` is given. Raise LabError if no recording of a capture shows the intended cause.
+    `captures` is given. All are recorded again if their counts and sizes reveal the causes. Raise
+    LabError if they still do, or if no recording of a capture shows the intended cause.
     """
     secret = read_secret(source.parent)
     path = source / "hidden" / "scenes.py"
@@ -109,6 +115,23 @@ def draw(source: Path, *, captures: int = 0) -> Iterator[tuple[int, int]]:
     if scenes is None:
         return
     causes = dict(enumerate(causes_in_order(secret, source.name, scenes.CAUSES, count), start=1))
+    for attempt in range(DRAWS):
+        yield from _record_all(source, scenes, _digest(secret, *["again"] * attempt), causes)
+        stored = [Stored(source, f"captures/{number}.pcapng") for number in causes]
+        most = 1 / len(scenes.CAUSES) + MORE_THAN_CHANCE
+        if count < ENOUGH or share_named(*seen_in(stored)) <= most:
+            return
+        (source / ARCHIVE_FILE).unlink()
+    raise LabError(
+        f"{source.name}: in {DRAWS} draws, counts and sizes in the captures tell the cause of too"
+        " many; let draw() in hidden/scenes.py choose them before it looks at the cause"
+    )
+
+
+def _record_all(
+    source: Path, scenes: ModuleType, secret: bytes, causes: Mapping[int, str]
+) -> Iterator[tuple[int, int]]:
+    """Record a capture for each cause, and store all of them; yield as draw() does."""
     with temporary_folder() as name:
         (folder := Path(name, "captures")).mkdir()
         with ThreadPoolExecutor(AT_A_TIME) as pool:

@@ -7,11 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.support.grading.sets import SHIPPED
 from tests.support.paths import ROOT
 
 from tcplab.grading.assignment import Task, load_module
+from tcplab.grading.fairness import MORE_THAN_CHANCE, share_named
 from tcplab.grading.submission import Submission
 from tcplab.programs.compile import Built
 
@@ -111,3 +113,11 @@ def test_every_student_gets_a_case_of_every_kind(name: str) -> None:
     for student in map("s{}".format, range(2000)):
         numbers = task.numbers(student)
         assert EVERY_KIND[name](numbers), (student, numbers)
+
+
+def test_a_cause_that_one_feature_reveals_is_named() -> None:
+    rng = np.random.default_rng(0)
+    causes, features = np.arange(96) % 4, rng.random((96, 9))
+    assert share_named(features, causes) < 1 / 4 + MORE_THAN_CHANCE
+    features[:, 3] += causes
+    assert share_named(features, causes) > 0.9

@@ -16,8 +16,8 @@ from tests.support.paths import ROOT
 from tcplab import Lab
 from tcplab.errors import LabError
 from tcplab.grading.archive import Stored, write_archive
+from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import (
-    CaptureLog,
     Facts,
     calls_of,
     data_segments,
@@ -135,7 +135,7 @@ def wait_for(event: threading.Event) -> None:
 
 
 def test_log_is_read_as_written(tmp_path: Path) -> None:
-    log = CaptureLog()
+    log = load_module(ROOT / "solutions" / "messages.py", "tcplab_messages_of_a_test").CaptureLog()
     before_ns = time.time_ns()
     log.note("cork", 1)
     log.note("write", 300)

@@ -23,6 +23,7 @@ from tests.support.paths import ROOT
 
 from tcplab.cli import main
 from tcplab.errors import LabError, ParameterError
+from tcplab.grading import drawing
 from tcplab.grading.archive import ARCHIVE_FILE, named_in, read_archive
 from tcplab.grading.assignment import Course, Numbers, Task, load_module
 from tcplab.grading.drawing import (
@@ -124,6 +125,21 @@ def test_scene_that_shows_another_cause_gives_way_to_another_scene(course: Path)
     list(draw(scenes.parent.parent, captures=1))
     (cause,) = json.loads((scenes.parent / "captures.json").read_text()).values()
     assert texts_in(course / "solutions" / "tiny")["1"].split()[0] == cause
+
+
+def test_captures_whose_counts_reveal_the_cause_are_drawn_again(
+    course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, shares = course / "solutions" / "tiny", [0.66, 0.65]
+    monkeypatch.setattr(drawing, "seen_in", lambda captures: (captures, None))
+    monkeypatch.setattr(drawing, "share_named", lambda *_: shares.pop(0))
+    assert len(list(draw(source, captures=24))) == 48
+    assert (source / ARCHIVE_FILE).is_file()
+    shares += [0.66] * 3
+    with pytest.raises(LabError, match="in 3 draws, counts and sizes"):
+        list(draw(source))
+    assert not (source / ARCHIVE_FILE).exists()
+    assert len(list(draw(source, captures=23))) == 23
 
 
 def test_programs_have_the_numbers_of_this_course(tmp_path: Path) -> None:
