@@ -1,4 +1,4 @@
-"""Measure the time from the click to the first result of the box "Run it here", and the memory.
+"""Measure the time from the click to the first result of each box "Run it here", and the memory.
 
     python -m bench.web [RUNS]
 
@@ -53,20 +53,22 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Log nothing."""
 
 
+def pages() -> dict[str, str]:
+    """Return the pages by name: the first page, SLUG with a form, c-SLUG with a program."""
+    programs = json.loads((BUILT / "recorded.json").read_text())
+    boxes = {"index": PAGE.format("index", "question", " first-page")}
+    boxes |= {slug: PAGE.format(slug, "page", "") for slug in LESSONS}
+    return boxes | {f"c-{slug}": PAGE.format(slug, "program", "") for slug in programs}
+
+
 @contextmanager
 def served() -> Iterator[str]:
-    """Serve the first page, SLUG.html with a form, c-SLUG.html with a program; yield the URL."""
+    """Serve the pages; yield the URL of their folder."""
     with TemporaryDirectory(prefix="tcplab-web-") as folder:
         for file in BUILT.iterdir():
             Path(folder, file.name).symlink_to(file)
-        programs = json.loads((BUILT / "recorded.json").read_text())
-        boxes = [("index", "question", " first-page")]
-        boxes += [(slug, "page", "") for slug in LESSONS] + [
-            (slug, "program", "") for slug in programs
-        ]
-        for name, kind, more in boxes:
-            prefix = "c-" if kind == "program" else ""
-            Path(folder, f"{prefix}{name}.html").write_text(PAGE.format(name, kind, more))
+        for name, text in pages().items():
+            Path(folder, f"{name}.html").write_text(text)
         handler = functools.partial(_Quiet, directory=folder)
         with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -128,14 +130,17 @@ def main() -> None:
         print(f"{file.stat().st_size:>10,} bytes  {file.name}")
     with served() as site, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
-        for lesson in LESSONS * runs:
+        for name in [*pages()] * runs:
             with opened(browser, site) as page:
-                page.goto(f"{site}/{lesson}.html")
+                page.goto(f"{site}/{name}.html")
+                if name == "index":
+                    page.get_by_label("Your guess").fill("1")
                 memory = Memory(browser)
                 took = first_result_s(page)
                 print(
-                    f"{took:4.1f} s to the first result of {lesson}, {memory.mb():.0f} MB,"
-                    f" load {os.getloadavg()[0]:.1f}"
+                    f"{took:4.1f} s to the first result of {name}, {memory.mb():.0f} MB,"
+                    f" load {os.getloadavg()[0]:.1f}",
+                    flush=True,
                 )
 
 
