@@ -28,4 +28,7 @@ def read_log(path: File) -> list[Event]:
 def events_in(log: str) -> list[Event]:
     """Parse the text of a file that a program wrote with --log."""
     rows = (line.split() for line in log.splitlines() if not line.startswith("#"))
-    return [Event(int(time_ns), name, int(size)) for time_ns, name, size in rows]
+    events = [Event(int(time_ns), name, int(size)) for time_ns, name, size in rows]
+    if any(number >> 63 not in (0, -1) for event in events for number in event[::2]):
+        raise ValueError("a number has more than 64 bits")
+    return events

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tcplab import Lab
@@ -140,6 +140,7 @@ lines = st.one_of(
     st.integers(0, 2**31),
     st.none() | st.lists(lines, max_size=8),
 )
+@example([], 2**31, [b"%d write 0" % 2**63])
 def test_any_file_contents_give_a_report_or_a_one_line_error(
     recorded: Path,
     tmp_path: Path,
