@@ -17,7 +17,7 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
 from tcplab.grading.packets import NO_PROBES, OwnPacket, connected
-from tcplab.grading.programs import compiled, departures, held, how_it_ended, run_into_file
+from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
@@ -229,15 +229,19 @@ def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
     """
     at_once, small_end = 0, 0
     sent = departures(run)
-    waited = held(sent, ends)
+    last = sum(end in {departure.end_bytes for departure in sent} for end in ends)
     for departure in sent:
         at_once += departure.end_bytes in ends and departure.acked_bytes < small_end
         if departure.size_bytes < MSS_BYTES:
             small_end = departure.end_bytes
-    if 2 * at_once >= len(ends) and 10 * waited <= len(ends):
+    if 2 * at_once >= len(ends) and 4 * last > 3 * len(ends):
         return Verdict(1, "No answer's end waited for an ACK or for the next answer.")
     if 2 * at_once >= len(ends):
-        return Verdict(0, f"Of {len(ends)} answers, {waited} waited for the next answer.")
+        return Verdict(
+            0,
+            f"Of {len(ends)} answers, only {last} end where a segment ends. The others waited for"
+            " the next answer.",
+        )
     return Verdict(
         0,
         f"There is an answer every 25 ms, but of {len(ends)} answers only {at_once} ended in a"

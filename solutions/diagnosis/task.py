@@ -30,10 +30,8 @@ from tcplab.grading.checks import (
 )
 from tcplab.grading.packets import SYN_1460, OwnPacket, connected, with_packet
 from tcplab.grading.programs import (
-    Departure,
     compiled,
     departures,
-    held,
     how_it_ended,
     never_listened,
 )
@@ -455,17 +453,19 @@ def look_at_journal(submission: Submission, lines: int) -> Verdict:
             " the middle of a line. It gave pieces to TCP.",
         )
     whole = Verdict(1, "Every segment ends where a line ends.")
-    return combine([(0.5, whole), (0.5, _look_at_waiting(sent, ends))])
+    return combine([(0.5, whole), (0.5, _look_at_waiting(run, lines))])
 
 
-def _look_at_waiting(sent: list[Departure], ends: set[int]) -> Verdict:
+def _look_at_waiting(run: LabRun, lines: int) -> Verdict:
     """Check that lines leave while earlier lines are still unacknowledged."""
+    sent = departures(run)
     ahead = sum(segment.is_ahead for segment in sent)
-    if 10 * (waited := held(sent, ends)) > len(ends):
+    # On a busy machine, a needless retransmission closes the window, which then holds lines.
+    if 2 * len(sent) < lines:
         return Verdict(
             0,
-            f"In {len(sent)} segments for {len(ends)} lines, {waited} lines wait for the next one."
-            " What holds them?",
+            f"In {len(sent)} segments for {lines} lines, lines wait for each other. What holds"
+            " them?",
         )
     if 2 * ahead < len(sent) - 1:
         return Verdict(

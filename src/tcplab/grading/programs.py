@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec
@@ -118,16 +118,3 @@ def departures(run: LabRun, from_client: bool = True) -> list[Departure]:
             start = int(row["seq"]) - 1
             sent.append(Departure(start, start + int(row["payload_bytes"]), acked))
     return sent
-
-
-def held(sent: Sequence[Departure], ends: Collection[int]) -> int:
-    """Return how many messages, given by their ends, left with the next one and need not have.
-
-    On a busy machine, late ACKs may hold them. Then ten segments are in flight (RFC 6928).
-    """
-    return sum(
-        segment.start_bytes < end < segment.end_bytes
-        for index, segment in enumerate(sent)
-        if sum(other.end_bytes > segment.acked_bytes for other in sent[:index]) < 10
-        for end in ends
-    )
