@@ -172,7 +172,8 @@ MUTANTS = {
                 (
                     "    put(fd, line, 0);",
                     (
-                        "    strcat(some, line);\n    if (number % 5 != 1 && number % 5 != 4)\n        return;\n"
+                        "    strcat(some, line);\n"
+                        "    if (number % 5 != 1 && number % 5 != 4)\n        return;\n"
                         "    put(fd, some, 0);\n    *some = 0;"
                     ),
                 ),
