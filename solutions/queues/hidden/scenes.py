@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from tcplab import Lab
-from tcplab.grading.captures import REPLY, record_connection, small_talk
+from tcplab.grading.captures import record_connection, small_talk
 
 ANSWER = "q6_reason"
 CAUSES = ("dropped-when-full", "kept-everything", "lost-by-chance", "marked")
 MSS_BYTES = 1448
+REPLY = b"ok"
 #: Bytes saved per packet, enough for all headers with time stamps and three SACK blocks.
 SNAPLEN = 96
 
@@ -44,8 +45,8 @@ def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
     pauses_s = [rng.uniform(0.006, 0.015) for _ in range(rng.randrange(9, 18))]
     pauses_s += [rng.uniform(0.016, 0.033) for _ in range(rng.randrange(8, 17))]
-    if cause == "lost-by-chance":  # as many messages, but no pauses besides its own
-        pauses_s = [pause_s / 10 for pause_s in pauses_s]
+    if cause == "lost-by-chance":  # as many messages, with the shortest pauses that keep them apart
+        pauses_s = [rng.uniform(0.006, 0.008) for _ in pauses_s]
     return replace(_draw(rng, cause), pauses_s=tuple(pauses_s))
 
 
