@@ -36,6 +36,7 @@ class Scene:
     serve: Callable[..., None]  #: function that the server calls with socket, requests and answers
     rtt_ms: float  #: round-trip time of the link
     early: tuple[tuple[float, int], ...]  #: messages of the greeting, as many as small writes
+    quick: bool  #: whether the client acknowledges every segment of an answer at once
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
@@ -63,9 +64,11 @@ def draw(rng: random.Random, cause: str) -> Scene:
         think_s=think_s,
         unread_bytes=unread if cause == "closed-with-bytes-unread" else 0,
         piece_bytes=piece if cause == "many-small-writes" else 0,
-        acks_at_once=rng.choice([len(requests), rng.randrange(len(requests) + 1)]),
     )
-    return Scene(requests, answers, rng.randrange(20, 50) / 1000, serve, rtt_ms, early)
+    pause_s = rng.randrange(20, 50) / 1000
+    return Scene(
+        requests, answers, pause_s, serve, rtt_ms, early, quick=cause == "many-small-writes"
+    )
 
 
 def answer(
@@ -76,24 +79,23 @@ def answer(
     think_s: float,
     unread_bytes: int,
     piece_bytes: int,
-    acks_at_once: int,
 ) -> None:
     """Read each request, except `unread_bytes` of the last one, and answer it in the given way.
 
-    The first `acks_at_once` requests are acknowledged before the answer, as if the server had
-    thought for longer than a delayed ACK takes.
+    Each request is acknowledged before the answer, as if the server had thought for longer than a
+    delayed ACK takes.
     """
     for number, (asked, size) in enumerate(zip(requests, answers, strict=True)):
         if number == len(requests) - 1:
             asked -= unread_bytes
         read(connection, asked)
-        if number < acks_at_once:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         time.sleep(think_s)
         if piece_bytes:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for first in range(0, size, piece_bytes):
                 connection.sendall(bytes(min(piece_bytes, size - first)))
+                time.sleep(0.001)  # so that the client reads and acknowledges each
         elif header_bytes:
             connection.sendall(bytes(header_bytes))
             connection.sendall(bytes(size - header_bytes))
@@ -103,10 +105,12 @@ def answer(
         read(connection, 1)
 
 
-def read(connection: socket.socket, size: int) -> None:
-    """Read `size` bytes, or fewer if the stream ends before."""
+def read(connection: socket.socket, size: int, quick: bool = False) -> None:
+    """Read `size` bytes, or fewer if the stream ends before; acknowledge all at once if `quick`."""
     while size > 0 and (block := connection.recv(size)):
         size -= len(block)
+        if quick:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 def record(path: Path, scene: Scene) -> None:
@@ -118,7 +122,7 @@ def record(path: Path, scene: Scene) -> None:
             if number == len(scene.requests) - 1:
                 time.sleep(scene.pause_s)
             connection.sendall(bytes(size))
-            read(connection, scene.answers[number])
+            read(connection, scene.answers[number], scene.quick)
         with contextlib.suppress(OSError):  # raised after a reset
             finish(connection)
 
