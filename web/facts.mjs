@@ -52,9 +52,6 @@ function left_at_answers({ rows }) {
   });
 }
 
-// One message if the program reads each answer before it sends more.
-const between_answers = (run) => most(left_at_answers(run).map((left, index, all) => left - (all[index - 1] ?? 0)));
-
 // The bytes of older records that left between each question of the server and the record that answers it.
 function older_bytes(run, record_bytes = 1448) {
   const answers = [];
@@ -97,7 +94,8 @@ const BYTES = ["Bytes sent", ({ sent }) => sent.length];
 const SIZES = ["Segments", ({ fresh }) => fresh.map(({ bytes }) => bytes)];
 const CONNECTIONS = ["Connections", ({ connections }) => connections];
 const CALLS = ["Calls that send", (run) => sending(run).length];
-const BETWEEN = ["Most bytes between two answers", between_answers];
+// One message if the program reads each answer before it sends more.
+const BETWEEN = ["Most bytes between two answers", (run) => most(left_at_answers(run).map((left, index, all) => left - (all[index - 1] ?? 0)))];
 const ACKNOWLEDGED = ["Bytes acknowledged", acknowledged];
 const LONGEST = ["Longest packet (bytes)", ({ fresh }) => most(fresh.map(({ wire_bytes }) => wire_bytes - 14))];
 

@@ -85,8 +85,9 @@ export async function start(base, progress, fetched = load) {
     if (byte === 10) heard();
   });
   await new Promise((resolve) => emulator.add_listener("emulator-loaded", resolve));
-  // Both copies of the state are freed at once, since a browser would keep them for a while.
   const { cpu } = emulator.v86;
+  cpu.set_jit_config(1, 1); // compile each page of code alone, since groups of 3 took 60 MB and a third more time
+  // Both copies of the state are freed at once, since a browser would keep them for a while.
   const unpack_memory = cpu.unpack_memory.bind(cpu);
   cpu.unpack_memory = (pages, packed) => [unpack_memory(pages, packed), packed.buffer.transfer?.(0)];
   await emulator.restore_state(files.state);
