@@ -206,7 +206,7 @@ class SaveScores(NbGraderPreprocessor):  # type: ignore[misc]
         if utils.is_task(cell):
             if name in report.untouched_tasks:
                 grade.auto_score, grade.needs_manual_grade = 0.0, False
-            elif grade.auto_score is not None:  # an earlier submission had no answer
+            else:  # a mark given before may be for another text
                 grade.auto_score, grade.needs_manual_grade = None, True
             return
         if name in report.scores:

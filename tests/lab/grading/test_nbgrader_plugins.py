@@ -77,15 +77,16 @@ def test_scores_are_saved_all_or_none(gradebook_url: str) -> None:
     assert stored(gradebook_url, "q1")[0][0] is None
 
 
-def test_mark_by_hand_stays_and_is_to_be_looked_at_again(gradebook_url: str) -> None:
+@pytest.mark.parametrize("name", ["q1", "w1"])
+def test_mark_by_hand_stays_and_is_to_be_looked_at_again(name: str, gradebook_url: str) -> None:
     with Gradebook(gradebook_url) as book:
-        grade = book.find_grade("q1", *WHERE)
+        grade = book.find_grade(name, *WHERE)
         grade.manual_score, grade.needs_manual_grade = 1.0, False
         book.db.commit()
-    save(gradebook_url, [graded_cell("q1", "3.0")], {"q1": 2.0})
-    assert stored(gradebook_url, "q1") == [(2.0, True)]
+    save(gradebook_url, [graded_cell("q1", "3.0"), task_cell()], {"q1": 2.0})
+    assert stored(gradebook_url, name) == [({"q1": 2.0}.get(name), True)]
     with Gradebook(gradebook_url) as book:
-        assert book.find_grade("q1", *WHERE).score == 1.0
+        assert book.find_grade(name, *WHERE).score == 1.0
 
 
 def test_task_without_an_answer_gets_nothing_until_there_is_one(gradebook_url: str) -> None:
