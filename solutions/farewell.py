@@ -25,6 +25,7 @@ class Totals(NamedTuple):
     data_segments: int  #: the client's segments with data
     acks: int  #: the server's segments without data
     sizes: Sequence[int]  #: bytes of the client's last segments; the last size is repeated
+    lasts_s: float = 0.0  #: time from with_farewell() to the FIN, if it takes no longer anyway
 
 
 def _top_up(client: socket.socket, server: socket.socket, totals: Totals) -> None:
@@ -58,10 +59,12 @@ def with_farewell(totals: Totals, client: End, server: End) -> tuple[End, End]:
     The server has to read to the end, at once when the client's own part is over.
     """
     accepted: list[socket.socket] = []
+    started_s = time.monotonic()
 
     def first(connection: socket.socket) -> None:
         client(connection)
         _top_up(connection, accepted[0], totals)
+        time.sleep(max(0.0, started_s + totals.lasts_s - time.monotonic()))
         finish(connection)
 
     def second(connection: socket.socket) -> None:

@@ -64,7 +64,8 @@ def draw(rng: random.Random, cause: str) -> Scene:
     rng.shuffle(pauses_s)
     segments = rng.randrange(48, 65)
     sizes = (MSS_BYTES, *rng.sample(range(30, 400), rng.randrange(2, 12)))
-    totals = farewell.Totals(segments, rng.randrange(segments * 3 // 4, segments - 8), sizes)
+    acks, lasts_s = rng.randrange(segments * 3 // 4, segments - 8), rng.uniform(9, 13)
+    totals = farewell.Totals(segments, acks, sizes, lasts_s)
     return replace(_draw(rng, cause, totals), pauses_s=tuple(pauses_s))
 
 
@@ -152,9 +153,9 @@ def record(path: Path, scene: Scene) -> None:
         if scene.rcvbuf_bytes:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
 
-    client, server = farewell.with_farewell(scene.totals, scene.send, scene.serve)
     with Lab(rtt_ms=scene.rtt_ms) as lab:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        talk = [*small_talk(), *small_talk(), *small_talk(bulk_bytes=80_000, last_s=scene.pauses_s)]
+        talk = small_talk(messages=80, bulk_bytes=80_000, last_s=scene.pauses_s)
+        client, server = farewell.with_farewell(scene.totals, scene.send, scene.serve)
         record_connection(lab, path, client, server, prepare=prepare, snaplen=66, talk=talk)
