@@ -29,10 +29,7 @@ __all__ = [
     "explained",
     "with_reasons",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def explain_command(

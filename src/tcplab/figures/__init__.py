@@ -12,17 +12,30 @@ of a drawing is at least 12 pixels, and no information depends on colour alone. 
 takes the page's font and theme (see page.py). A result without data to draw raises ValueError.
 """
 
-from tcplab.figures.bottleneck import bottleneck as bottleneck
-from tcplab.figures.curves import in_flight as in_flight
-from tcplab.figures.diagnosis import cause as cause
-from tcplab.figures.diagnosis import symptom as symptom
-from tcplab.figures.generic import draw as draw
-from tcplab.figures.generic import draw_bars as draw_bars
-from tcplab.figures.generic import draw_curves as draw_curves
-from tcplab.figures.picture import Picture as Picture
-from tcplab.figures.pipes import copy_path as copy_path
-from tcplab.figures.the_lab import handshake as handshake
-from tcplab.figures.timeline_figure.paint import timeline as timeline
-from tcplab.machine import require_modules as _require_modules
+from tcplab.figures.bottleneck import bottleneck
+from tcplab.figures.curves import in_flight
+from tcplab.figures.diagnosis import cause, symptom
+from tcplab.figures.generic import draw, draw_bars, draw_curves
+from tcplab.figures.picture import Picture
+from tcplab.figures.pipes import copy_path
+from tcplab.figures.the_lab import handshake
+from tcplab.figures.timeline_figure.paint import timeline
+from tcplab.machine import require_modules
 
-_require_modules("matplotlib")
+__all__ = [
+    "Picture",
+    "bottleneck",
+    "cause",
+    "copy_path",
+    "draw",
+    "draw_bars",
+    "draw_curves",
+    "handshake",
+    "in_flight",
+    "symptom",
+    "timeline",
+]
+__dir__ = __all__.copy
+
+
+require_modules("matplotlib")

@@ -12,10 +12,7 @@ from tcplab.grading.checks import Verdict
 from tcplab.machine import require_modules
 
 __all__ = ["Assignment", "Numbers", "Verdict", "open_assignment"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 require_modules("nbgrader")

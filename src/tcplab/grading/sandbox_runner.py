@@ -36,8 +36,8 @@ MAX_FILE_BYTES: Final = 1 << 20
 #: The exit status if a cell could not be interrupted.
 STUCK: Final = 97
 
-_VIEWS: Final = ({}.keys(), {}.values())
-_LISTS: Final = (list, tuple, set, frozenset, deque, range, *map(type, _VIEWS))
+_KEYS, _VALUES = type(globals().keys()), type(globals().values())
+_LISTS: Final = (list, tuple, set, frozenset, deque, range, _KEYS, _VALUES)
 KEPT_TYPES: Final = ("text/plain", "image/png", "image/jpeg")
 
 
