@@ -9,8 +9,6 @@ interrupted run loses only the part that it was measuring. The page names the pe
 installed.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -8,8 +8,6 @@ table shows whether the sender limited the rate. The sender needs one processor 
 another.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -4,8 +4,6 @@ The command exchanges 1000 messages per second for two seconds. Each capture has
 packets, of which only the headers are generated.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """The benchmarks' goals, each a limit or a ratio, and whether they were reached."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

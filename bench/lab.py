@@ -4,8 +4,6 @@ Each round is a new Python process, so that its first laboratory includes the im
 Twenty more laboratories follow immediately, and all of them stay open together.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

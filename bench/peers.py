@@ -7,8 +7,6 @@ as the congestion control (see `pin_cubic`), since not all tools can set it. `av
 tools that are not installed, with their packages.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

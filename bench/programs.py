@@ -5,8 +5,6 @@ contest use the same sizes, buffers and processors, and the congestion control c
 alternate.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Store the results in docs/benchmarks.json, and make benchmarks.md and its figure from them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Run contests on a shared machine. Entrants alternate, and a disturbed run is repeated."""
 
-from __future__ import annotations
-
 import math
 import os
 import resource

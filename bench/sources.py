@@ -1,7 +1,5 @@
 """Identify the C code that each part measures, and the commit of this checkout."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import subprocess

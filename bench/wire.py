@@ -20,8 +20,6 @@ Delay is also measured through the kernel's netem, and rate through netem and tb
 machine has them. If it does not, the document names what is missing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

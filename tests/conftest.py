@@ -1,7 +1,5 @@
 """Define fixtures and hooks for all three tiers of tests (fast, lab and slow)."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -5,8 +5,6 @@ that `docs/book/_static/guesses.js` turns into a field, with the answer and the 
 predictions.toml. What a question's cells printed is folded until the reader has guessed.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import math

@@ -7,8 +7,6 @@ The facts are counts, sizes and sequences. A time is given only if a kernel time
 rounded to tens of milliseconds. Every rule is measured three times.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Export the table of the lessons' programs as data, for the Linux in the book's pages (web/)."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any, cast
 

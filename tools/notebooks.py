@@ -1,7 +1,5 @@
 """Run notebooks with nbclient, over channels that do not miss a message."""
 
-from __future__ import annotations
-
 import math
 import time
 from pathlib import Path

@@ -9,8 +9,6 @@ the rule that a mistake breaks, and `measures` in `hidden/why.toml` what a quest
 that is not what its kind usually does. `make exercises` runs this first.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

@@ -1,7 +1,5 @@
 """Start the `tcplab` command; Ctrl-C prints one line, even while the package loads."""
 
-from __future__ import annotations
-
 import sys
 
 from tcplab import cli

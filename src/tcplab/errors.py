@@ -1,7 +1,5 @@
 """Define the package's errors. A message says what is wrong and, where possible, how to fix it."""
 
-from __future__ import annotations
-
 
 class TcplabError(Exception):
     """Base class of the package's errors. A notebook shows the message without a traceback."""

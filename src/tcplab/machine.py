@@ -4,8 +4,6 @@ If a program is missing, the doctor lists it, an experiment falls back to its re
 the package, and a test is skipped with the same message.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

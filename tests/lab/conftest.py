@@ -1,7 +1,5 @@
 """Provide a laboratory for the tests that need no particular one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Provide a PATH like that of a bare machine, without programs from optional packages."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

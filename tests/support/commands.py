@@ -1,7 +1,5 @@
 """Run a command to its end."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Nothing here is shared with the code under test. Scapy builds the packets.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import struct
 from collections.abc import Sequence

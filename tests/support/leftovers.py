@@ -1,7 +1,5 @@
 """Find processes that outlive the tests that started them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """Read the lessons' notebooks, each of them only once."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import json

@@ -1,7 +1,5 @@
 """Find processes, for example by a mark in their environment, and make and end laboratories."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ The summary of a run counts the skipped tests by these words, so the same cause 
 the same words.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

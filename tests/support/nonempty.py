@@ -4,8 +4,6 @@ An assertion that is only inside `for row in result.rows` never runs if there ar
 the test passes without having tested anything. `for row in each(result.rows)` fails instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Commands run as an ordinary user, even if root runs the tests."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

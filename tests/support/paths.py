@@ -1,7 +1,5 @@
 """Paths of the repository and of the tests' own files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

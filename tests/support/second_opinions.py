@@ -7,8 +7,6 @@ The exit status is 1 if a difference has no reason (docs/accuracy.md), or if the
 A recording is kept only if it dropped no packet, has whole headers, and has at most MOST_BYTES.
 """
 
-from __future__ import annotations
-
 import sys
 import uuid
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ machines differ, and "runs" if the program fails. Lines with "-" and "+" are a t
 and its replacement. A changed program includes all usual headers.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Tables of cases that are text, from the TOML files in tests/data."""
 
-from __future__ import annotations
-
 import tomllib
 from typing import Any
 

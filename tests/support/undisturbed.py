@@ -5,8 +5,6 @@ such a record is a reason to measure again, never an unexpected result. The summ
 says how often runs were repeated, and why.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeVar

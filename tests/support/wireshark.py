@@ -1,7 +1,5 @@
 """tshark's reading of a capture, column by column, for comparison with our own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

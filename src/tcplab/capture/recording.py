@@ -1,7 +1,5 @@
 """Run the recorder capture.c on a host while an experiment runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

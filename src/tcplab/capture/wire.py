@@ -1,7 +1,5 @@
 """Record each packet at the link, as it entered and as it left or was dropped."""
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

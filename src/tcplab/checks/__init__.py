@@ -1,7 +1,5 @@
 """Check arguments. Each error is one line with the value and what is allowed."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Find out whether a user can answer in this notebook, and read a typed guess."""
 
-from __future__ import annotations
-
 import math
 import os
 from contextlib import suppress

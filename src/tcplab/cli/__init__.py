@@ -5,8 +5,6 @@ It exits with 2 after a usage error, 1 after a failure, and 130 after Ctrl-C. Ea
 modules postpone heavy imports until a command is called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tcplab.cli.loading import loading

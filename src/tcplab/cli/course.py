@@ -1,7 +1,5 @@
 """Commands for learners and lecturers: doctor, ready, quickstart, demo, study and progress."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

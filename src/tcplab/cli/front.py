@@ -1,7 +1,5 @@
 """Parse the command line, call the command and turn its errors into an exit status."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """Report Ctrl-C in one line, even while modules are being imported."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

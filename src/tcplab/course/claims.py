@@ -14,8 +14,6 @@ lesson passes its results to `test_claims`. tools/make-claims generates docs/cla
 shipped recordings.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

@@ -1,7 +1,5 @@
 """Draw the guesses of a class as a bar per question, divided by choice or by distance."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tcplab.course.class_predictions import BINS, ClassPredictions

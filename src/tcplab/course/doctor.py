@@ -1,7 +1,5 @@
 """Report what the machine can do, the mode of each lesson, and how to run more lessons live."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

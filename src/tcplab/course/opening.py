@@ -1,7 +1,5 @@
 """Copy the course for a learner, and open JupyterLab without the instructor's tools."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -7,8 +7,6 @@ for the guess. A skipped question is recorded. Each question has replies to wron
 and `recall` asks two questions of earlier lessons again, with other numbers.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Show a learner's predictions and attempts, one row per lesson, for `tcplab progress`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ask ten questions on the course's prerequisites, with a link for each gap (`tcplab ready`)."""
 
-from __future__ import annotations
-
 import random
 import tomllib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Show a demo as a page in the browser. Voilà runs its notebook and shows only the panel."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

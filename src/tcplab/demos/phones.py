@@ -5,8 +5,6 @@ demo's kernel is another process. It writes the question into one file of the de
 folder, and reads the counts from another.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import re

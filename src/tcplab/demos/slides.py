@@ -1,7 +1,5 @@
 """Write the steps of demos as slides (PNG files of questions, answers and pictures) and notes."""
 
-from __future__ import annotations
-
 import io
 import textwrap
 from collections.abc import Iterator, Sequence

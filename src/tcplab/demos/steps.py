@@ -1,7 +1,5 @@
 """Read demos from files, and report mistakes in them."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

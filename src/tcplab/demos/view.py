@@ -1,7 +1,5 @@
 """Show a demo in the page, with its panel, the steps, the votes and one large answer."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Run an unmodified client and server on two hosts, and explain how the client spends its time."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import tomllib

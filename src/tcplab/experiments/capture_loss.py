@@ -1,7 +1,5 @@
 """Count the packets that scapy and tcplab's recorder miss at rising rates."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Record a short connection at both hosts."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

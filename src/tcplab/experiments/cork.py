@@ -5,8 +5,6 @@ one in "TCP_NODELAY and TCP_CORK" of Red Hat Enterprise Linux for Real Time. Ano
 ChinaUnix author's report on sendfile() with a cork. Further experiments measure forgotten corks.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import statistics

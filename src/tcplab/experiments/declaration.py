@@ -11,8 +11,6 @@ The command line (`tcplab run path-mtu --path-mtu 1280`) and the controls of pan
 declaration.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """Run a program and its peer, and record calls and packets at both ends as an exchange."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -5,8 +5,6 @@ measures. The kernel releases the lock of a killed process, and grants it in the
 The directory belongs to the administrator; see deploy/jupyterhub.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator

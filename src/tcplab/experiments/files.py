@@ -1,7 +1,5 @@
 """Create the large files that experiments send, on a disk if possible, and remove them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Measure the goodput of a full link, and compare it with the rate that headers leave for data."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Annotated, Any, Final

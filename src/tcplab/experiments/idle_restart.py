@@ -5,8 +5,6 @@ retransmission timeout of idle time, down to the initial window (tcp_cwnd_restar
 not if the congestion control sets the rate itself, as BBR does (tcp_slow_start_after_idle_check).
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Change the MTU, the offloads and the queueing discipline of a host's interface."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Callable

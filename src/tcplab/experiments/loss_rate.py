@@ -1,7 +1,5 @@
 """Measure the rate that random loss allows, and compare it with the formula of Mathis."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Final
 

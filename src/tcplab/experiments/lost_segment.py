@@ -1,7 +1,5 @@
 """Measure the cost of lost segments, which depends on which segments are lost."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ tcp(7) calls it "the maximum segment size for outgoing TCP packets". The answer 
 before the window has grown, and too high before the path is known.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -5,8 +5,6 @@ a laboratory can be created here, loopback if it cannot, and recorded if the C p
 built. An experiment that plain loopback cannot run is shown from a recording, and labelled as such.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

@@ -5,8 +5,6 @@ of his loopback interface to its MTU. The author of a ChinaUnix blog (2006) find
 every large segment of his captures. Both claims are tested here, with and without offload.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from typing import Annotated, Final

@@ -5,8 +5,6 @@ flight. By Little's law, the time from write() to the ACK is the data that the s
 by the rate. The data arrives half a round trip before the ACK.
 """
 
-from __future__ import annotations
-
 import socket
 import statistics
 import struct

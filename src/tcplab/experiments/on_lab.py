@@ -1,7 +1,5 @@
 """Run a function that a lesson defines on two hosts, or show its recorded result."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import os

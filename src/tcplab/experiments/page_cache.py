@@ -1,7 +1,5 @@
 """Measure how a file enters and leaves the page cache, and how fast it is read."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

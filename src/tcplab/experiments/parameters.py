@@ -3,8 +3,6 @@
 An experiment can add its own limits, such as ``Annotated[RttMs, Between(10, 1000, "ms")]``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 

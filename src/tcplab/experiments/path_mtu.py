@@ -5,8 +5,6 @@ long, and reports this by ICMP (RFC 1191). If the report is lost, the router is 
 only a timer reveals (RFC 2923). The fixes are to announce a smaller MSS, or to probe (RFC 4821).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args

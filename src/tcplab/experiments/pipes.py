@@ -5,8 +5,6 @@ either over a 1 Gbit/s link or within one machine. The data comes from dd, from 
 from a file in memory. The author explains the rates by counting copies (tcplab.models.chain_cost).
 """
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import tomllib

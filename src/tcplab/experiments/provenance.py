@@ -1,7 +1,5 @@
 """Describe the circumstances of a measurement, and which of its numbers they make unreliable."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -11,8 +11,6 @@ A row holds the label as "variant", the fields that are plain data, and the deri
 columns of the table follow the order of the class body.
 """
 
-from __future__ import annotations
-
 import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence

@@ -6,8 +6,6 @@ holds the second request until a timer sends the ACK of the first. This allows 5
 The fixes are one connection, TCP_NODELAY, or several requests at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal, get_args
 

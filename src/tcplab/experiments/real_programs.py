@@ -1,7 +1,5 @@
 """Run widely used programs with and without the few lines on which their speed depends."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

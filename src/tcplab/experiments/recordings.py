@@ -5,8 +5,6 @@ has a JSON member per call, which is found by the call's arguments. An archive h
 data and names of this package's data classes.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import enum

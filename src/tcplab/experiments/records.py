@@ -5,8 +5,6 @@ Winsock". With SO_SNDBUF 0, each send() returned only when its record was acknow
 sent no data back, so each ACK waited for a timer of 200 ms, which made 5 records per second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, get_args
 

@@ -1,7 +1,5 @@
 """Define the result of an experiment, with a row of plain data per variant and the provenance."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar

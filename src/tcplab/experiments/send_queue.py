@@ -4,8 +4,6 @@ The kernel's accounts of socket memory do not tell the two apart, so the file is
 it is queued. If the data arrives unchanged, it was copied. If not, the queue held references.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Send so little data that the path never fills, and count the segments per flight."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Annotated, Any, Final, Literal

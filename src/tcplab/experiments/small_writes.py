@@ -6,8 +6,6 @@ but the first piece until it is acknowledged, and the receiver delays that ACK (
 Each end waits for the other.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final

@@ -1,7 +1,5 @@
 """Connect the hosts of a network with Python sockets."""
 
-from __future__ import annotations
-
 import math
 import socket
 import threading

@@ -7,8 +7,6 @@ read everything, but UDP's ends when the last datagram is sent. Where the link i
 the data that arrived.
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Mapping, Sequence

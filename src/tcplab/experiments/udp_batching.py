@@ -4,8 +4,6 @@ J. Snader's text on tables 2.2 and 2.3 (Effective TCP/IP Programming) attributes
 joining of small blocks into segments. Here UDP may join small blocks as well.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

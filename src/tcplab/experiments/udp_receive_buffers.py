@@ -5,8 +5,6 @@ exhausted buffers. By default, the largest buffer here is that of his UDP sink, 
 of his TCP programs.
 """
 
-from __future__ import annotations
-
 import socket
 import statistics
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Nagle's rule (RFC 896), with Minshall's change as in Linux's tcp_output.c, decid
 wait. A segment smaller than the MSS is held while an earlier small segment is unacknowledged.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import statistics

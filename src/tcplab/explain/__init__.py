@@ -9,8 +9,6 @@ records the calls and packets of both, and reports where the client's time went:
 In a terminal, `tcplab explain -- COMMAND` does the same (cli/explain.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 

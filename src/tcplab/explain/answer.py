@@ -1,7 +1,5 @@
 """Present the explanation of a recorded command as text and as JSON."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections import Counter, defaultdict

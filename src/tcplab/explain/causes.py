@@ -1,7 +1,5 @@
 """Load the texts of all causes from causes.toml."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

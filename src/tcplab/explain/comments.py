@@ -1,7 +1,5 @@
 """Add reasons to a pcapng capture as packet comments (opt_comment), which Wireshark shows."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 

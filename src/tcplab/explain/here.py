@@ -1,7 +1,5 @@
 """Record a command on this machine and its network, as far as the user is permitted to."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """Calculate with sets of intervals of time, each a sorted list without overlaps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 

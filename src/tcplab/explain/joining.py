@@ -1,7 +1,5 @@
 """Join the recorded calls and packets of each connection into timelines."""
 
-from __future__ import annotations
-
 import bisect
 import logging
 from collections import defaultdict

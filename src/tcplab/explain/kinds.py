@@ -1,7 +1,5 @@
 """Recognize faults apart from the division of time, and describe a program that is awaited."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Divide the time of a whole run, from the client's start to its end."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Divide the time that a connection's client waited among the causes."""
 
-from __future__ import annotations
-
 import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Find waits that the calls of both programs and the handshake show, whatever the packets did."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Rank the causes of a whole run's waiting time, each with its evidence and fix."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

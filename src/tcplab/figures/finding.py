@@ -11,8 +11,6 @@ value nearly the same in all variants, and the model near the measurements. Othe
 contradicts the template.
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn

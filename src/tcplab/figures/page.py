@@ -5,8 +5,6 @@ notebook. ``static/figure.js`` replaces the image with inline SVG in the page's 
 Readers can then point at the parts of a figure, step through them and play a timeline.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import json

@@ -4,8 +4,6 @@ If fifteen writes take 20 µs and the wait after them takes 40 ms, a linear scal
 In such a case, the axis is piecewise linear and has a scale for each part.
 """
 
-from __future__ import annotations
-
 import bisect
 import math
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ built from the modules checks, programs, captures and submission. `tcplab grade`
 tcplab.grading.batch.
 """
 
-from __future__ import annotations
-
 from tcplab.grading.assignment import Assignment, Numbers, open_assignment
 from tcplab.grading.checks import Verdict
 from tcplab.machine import require_modules

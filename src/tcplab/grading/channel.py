@@ -5,8 +5,6 @@ Once the first cell runs, any code may write to the channel. Lines that the runn
 copied field by field.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -5,8 +5,6 @@ It returns a share of the points, with one or two sentences that teach and never
 In a check of one answer, `value` is the answer, of any type, and `name` is the learner's variable.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ around the archive, and puts all archives into one archive or folder. The login 
 archive's name and never from its contents.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import stat

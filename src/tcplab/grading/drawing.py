@@ -19,8 +19,6 @@
 A capture is recorded again if the notebook's solution does not find the intended cause in it.
 """
 
-from __future__ import annotations
-
 import ast
 import hmac
 import json

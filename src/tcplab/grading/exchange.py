@@ -5,8 +5,6 @@ into the solutions, only warns of another student's name, and stops at a name th
 Here only the owner's files are copied, and rejected submissions are reported.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import functools
 import os

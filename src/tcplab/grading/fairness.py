@@ -1,7 +1,5 @@
 """Measure whether the length of captures, or a count or size in them, reveals their causes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ A flag costs no points. It shows where a person should look, or which students s
 programs. Short programs may agree by chance. Comments, white space and declared names do not count.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence

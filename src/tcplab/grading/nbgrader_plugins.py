@@ -1,7 +1,5 @@
 """Provide the plug-ins of nbgrader that :func:`tcplab.grading.course.configure` installs."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

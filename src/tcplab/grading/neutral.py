@@ -1,7 +1,5 @@
 """Make untrusted text harmless for the terminals, pages and spreadsheets that show it."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

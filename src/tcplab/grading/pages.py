@@ -5,8 +5,6 @@ rendered HTML is cleaned with an allow-list (nh3). Some texts take quadratic tim
 some pages grow without limit, which :func:`settle_page` prevents.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

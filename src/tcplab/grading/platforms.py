@@ -3,8 +3,6 @@
 The submission is graded like a class of one, in a temporary course that refers to the real one.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -8,8 +8,6 @@ each of ten pools, only seven pools finished.) All processes end with their owne
 killed.
 """
 
-from __future__ import annotations
-
 import errno
 import gc
 import json

@@ -1,7 +1,5 @@
 """Compile C programs for checks, and describe their runs (see docs/grading.md)."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from collections.abc import Callable, Mapping, Sequence

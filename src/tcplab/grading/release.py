@@ -13,8 +13,6 @@ makes the learners' version of these assignments (default: all) with nbgrader, i
 course with a temporary gradebook. The same source gives the same bytes.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 import re

@@ -4,8 +4,6 @@ These pure functions read all that is readable, put the assignment's cells in th
 missing cells from the released notebook. No damage is fatal, and each repair is reported.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re

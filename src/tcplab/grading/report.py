@@ -4,8 +4,6 @@ It says how hard each question was. Learners without any points are left out the
 untouched exercise says nothing about the questions.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

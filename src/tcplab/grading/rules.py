@@ -3,8 +3,6 @@
 docs/grading.md states the rules. Each rule yields a sentence per mistake, with what to do.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -4,8 +4,6 @@ The C program sandbox_run makes the sandbox; its first comment describes how. Th
 which files are visible inside, reads the output up to the limits, and reports how a command ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -8,8 +8,6 @@ check and no right answer. It writes lines of JSON to RESULT_FD: {"start": 3} be
 import the course's package, so that cells start as in a fresh Jupyter kernel.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -5,8 +5,6 @@ such files are reported instead, at no cost to the student. The assignment's fil
 that other files cannot use up a limit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -5,8 +5,6 @@ converters do the rest; tcplab.grading.course configures them. The grader import
 it forks, so that all processes share what it loads.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

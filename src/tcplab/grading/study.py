@@ -9,8 +9,6 @@ model answer is shown, with its reason from `hidden/why.toml`. This requires `so
 student bundle does not contain, since its learners have an instructor.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import json

@@ -9,8 +9,6 @@
     }
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence

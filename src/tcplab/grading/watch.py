@@ -4,8 +4,6 @@ Each student's newest submission is graded, first that of the student with the f
 The page is returned through the exchange at once, with a limit against guessing (EarlyPage).
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections import Counter

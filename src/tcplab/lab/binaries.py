@@ -1,7 +1,5 @@
 """Find the course's C programs, and other commands."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sysconfig

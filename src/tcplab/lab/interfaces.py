@@ -5,8 +5,6 @@ Each request is answered before the next one is sent, so neither the library's e
 thread is needed. (A notebook already runs an event loop.)
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

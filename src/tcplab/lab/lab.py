@@ -1,7 +1,5 @@
 """Create the laboratory, with hosts in separate namespaces and a link between them."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

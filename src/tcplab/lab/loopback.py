@@ -1,7 +1,5 @@
 """Provide the API of a laboratory on the machine's own loopback interface."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import socket

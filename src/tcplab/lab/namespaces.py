@@ -1,7 +1,5 @@
 """Create the namespaces of a laboratory, or explain why the machine forbids them."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

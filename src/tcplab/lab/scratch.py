@@ -1,7 +1,5 @@
 """Create temporary folders that disappear even if the process that uses them is killed."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from collections.abc import Iterator

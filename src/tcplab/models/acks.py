@@ -3,8 +3,6 @@
 Sources: net/ipv4/tcp_input.c, tcp_output.c and tcp_timer.c of Linux 6.18.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tcplab.checks import number, whole

@@ -5,8 +5,6 @@ Sources: socket(7); tcp(7); the kernel's Documentation/networking/ip-sysctl.rst;
 (tcp_win_from_space). tests/lab/models compares each rule with Linux 6.18.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tcplab.checks import whole

@@ -1,7 +1,5 @@
 """Simulate a conversation, to compute which segments are on the wire, when, and why."""
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterable, Sequence

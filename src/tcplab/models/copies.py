@@ -7,8 +7,6 @@ Sources: sendfile(2), splice(2), tee(2), recv(2) on MSG_TRUNC; Chen Shuo, "Netwo
 practice".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

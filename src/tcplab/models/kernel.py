@@ -4,8 +4,6 @@ Sources: kernel/time/timer.c (the timer wheel), net/ipv4/tcp_input.c (tcp_rtt_es
 include/net/tcp.h; RFC 6298.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -4,8 +4,6 @@ Rates are in Mbit/s (10^6 bits per second) or MB/s (10^6 bytes per second), size
 in milliseconds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compute the cost of messages written in pieces, and the sizes of their segments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final

@@ -4,8 +4,6 @@
 tests/lab/models compares it with the running kernel.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass

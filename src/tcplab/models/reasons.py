@@ -1,7 +1,5 @@
 """List the reasons why segments leave or wait. The simulated sender uses only some of them."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Self
 

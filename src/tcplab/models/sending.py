@@ -8,8 +8,6 @@ tcp_bound_to_half_wnd, tcp_cwnd_validate, tcp_tso_autosize, tcp_tso_should_defer
 include/net/tcp.h (tcp_is_cwnd_limited).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Transfer bulk data over TCP and UDP with tcpsource, tcpsink, udpsource and udpsink."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Read the socket calls of a command, as recorded by src/laboratory/calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run shell pipelines of other programs over one TCP connection, such as `dd | nc ... nc`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Compile a learner's C file with the C library of the course, here or in a sandbox."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

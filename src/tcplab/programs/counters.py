@@ -1,7 +1,5 @@
 """Read the TCP counters of a host, which nstat(8) shows."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

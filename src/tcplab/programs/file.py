@@ -1,7 +1,5 @@
 """Send files over TCP with sendfile_client and sendfile_server, and control the page cache."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Read the logs that the C programs write with --log, which list the application's calls."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple

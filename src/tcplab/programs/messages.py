@@ -1,7 +1,5 @@
 """Exchange messages in small writes with tcp_nodelay_client, recordsource and quoteclient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

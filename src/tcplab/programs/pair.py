@@ -1,7 +1,5 @@
 """Run a listening and a connecting program, and read the JSON reports of both."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Make calls on TCP sockets at exact times with writepattern and writepattern_peer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Convert the JSON reports of the C programs to frozen dataclasses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self, get_type_hints

@@ -1,7 +1,5 @@
 """Locate the C sources and other files of the course."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

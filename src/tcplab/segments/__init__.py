@@ -54,8 +54,6 @@ Sources: RFC 9293 (TCP), RFC 7323 (window scale, timestamps), RFC 2018 (SACK), R
 RFC 791, RFC 8200, RFC 2675 (IP), IEEE 802.1Q.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from typing import Final

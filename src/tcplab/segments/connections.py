@@ -1,7 +1,5 @@
 """Number the connections of a capture, and decide which end is the client."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Decode the headers of a packet, from the link to the options of TCP."""
 
-from __future__ import annotations
-
 import struct
 from contextlib import suppress
 from typing import Any, Final

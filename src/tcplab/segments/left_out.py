@@ -3,8 +3,6 @@
 Sources: draft-ietf-opsawg-pcaplinktype, and IANA's IEEE 802 Numbers and Protocol Numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -6,8 +6,6 @@ packets' contents are decoded elsewhere, by scapy (tcplab.capture) and by tcplab
 Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, draft-ietf-opsawg-pcaplinktype.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """Decode the most common packets of a capture together, which is faster than one by one."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

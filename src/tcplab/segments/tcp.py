@@ -1,7 +1,5 @@
 """Fill the columns that depend on other segments, such as relative numbers and scaled windows."""
 
-from __future__ import annotations
-
 import bisect
 from typing import Final
 

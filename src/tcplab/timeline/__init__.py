@@ -15,8 +15,6 @@ Sources: net/ipv4/tcp_output.c of Linux 6.18 (tcp_write_xmit, tcp_nagle_check, t
 RFC 896, RFC 9293 (3.7.4, 3.8.6), RFC 6928, RFC 8985 (7), tcp(7).
 """
 
-from __future__ import annotations
-
 from tcplab.models import Reason
 from tcplab.programs import Event
 from tcplab.timeline.exchange import Exchange, explain

@@ -1,7 +1,5 @@
 """Find the peer's delayed acknowledgements, with the evidence for each."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Sequence
 from itertools import accumulate

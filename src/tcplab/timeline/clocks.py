@@ -1,7 +1,5 @@
 """Correct the times of captures: clocks that were set meanwhile, and two clocks that differ."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Follow the sender's congestion window as far as a capture shows it."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Final
 

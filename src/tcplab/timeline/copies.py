@@ -1,7 +1,5 @@
 """Leave out packets that were captured several times."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence

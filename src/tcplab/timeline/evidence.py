@@ -1,7 +1,5 @@
 """Collect the evidence for a timeline from the recordings, and check that they match."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final

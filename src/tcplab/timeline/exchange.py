@@ -1,7 +1,5 @@
 """Record a conversation between two programs, and explain what its sender did."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar

@@ -1,7 +1,5 @@
 """Explain moments of a replay by the application's calls, the last ACK and TCP_INFO."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple

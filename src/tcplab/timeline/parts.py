@@ -1,7 +1,5 @@
 """Define the parts of a timeline: writes, other calls, holds, acknowledgements and segments."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -3,8 +3,6 @@
 Sources: net/ipv4/tcp_output.c (tcp_write_xmit) and tcp.c (do_tcp_setsockopt) of Linux 6.18.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Read options and TCP_INFO of a Python socket, in the format of the C programs' reports."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

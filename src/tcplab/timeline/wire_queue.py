@@ -1,7 +1,5 @@
 """Find segments that queued on the link because of its rate."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -13,8 +13,6 @@ Controls, status and layout are ipywidgets (`tcplab.widgets.view`). An anywidget
 (``static/panel.js``) adds the texts for screen readers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Define the controls of a panel as data, with their allowed values, limits and units."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Show controls as ipywidgets, and the field for a guess in a panel or in a lesson."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from html import escape

@@ -6,8 +6,6 @@ The process answers with the messages of `Job`, and finally with {"result": Show
 If the notebook's kernel ends, this process ends too, with its laboratory.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import warnings

@@ -1,7 +1,5 @@
 """Build the timeline of messages that are simulated instead of recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise

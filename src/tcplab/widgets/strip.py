@@ -1,7 +1,5 @@
 """Draw the strips of a live run, one below the other, during the run and after it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ Figures are those of `tcplab.figures`. Some widgets of ipywidgets have no name f
 ``panel.css`` needs a build or the network.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Mapping

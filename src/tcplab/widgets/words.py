@@ -1,7 +1,5 @@
 """Write the texts about a panel's runs as HTML: what differs, the numbers, and their origin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any

@@ -1,7 +1,5 @@
 """Test the benchmarks: order and repetition of rounds, parsing of the peers' output, and goals."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

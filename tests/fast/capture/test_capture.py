@@ -1,7 +1,5 @@
 """Test a capture's packets in scapy, its file, and its count of missing packets."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test the reader of capture files. It returns the packets before any damage, and reports it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

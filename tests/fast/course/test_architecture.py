@@ -3,8 +3,6 @@ CONTRIBUTING.md, and no modules import each other in a circle. Heavy packages ar
 they are used. A package exports names one by one, and no name means two classes. No function is
 long, and no public function has many parameters."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """tools/check-machine picks a Python and a compiler, or names the package that is missing."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

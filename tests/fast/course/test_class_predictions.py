@@ -1,7 +1,5 @@
 """Test the statistics of made-up classes' guesses, and files that were handed in by mistake."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

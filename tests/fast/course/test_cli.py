@@ -1,7 +1,5 @@
 """Test the command line's output. A mistake gives one line and status 2, or 1 for a bad file."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Test that links, commands and files on the pages exist, and that the pages are complete."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """Test that the doctor reports the lessons and modes of this copy of the course."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test the vocabulary of CONTRIBUTING.md and the habits of style that a test can count."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import io

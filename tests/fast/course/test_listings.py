@@ -1,7 +1,5 @@
 """Test the listings of C sources."""
 
-from __future__ import annotations
-
 import pytest
 
 from tcplab.course.listings import listing

@@ -1,7 +1,5 @@
 """A missing program is reported in one line that names its package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Test requirements, locks, wheel and containers, and that no unwanted file is in the tree."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """Make every measurement return its recording, on which the lessons' statements are tested."""
 
-from __future__ import annotations
-
 import pytest
 
 

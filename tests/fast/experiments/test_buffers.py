@@ -1,7 +1,5 @@
 """Check lessons buffers and send-buffer against their recordings, beyond the bounds of claims."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

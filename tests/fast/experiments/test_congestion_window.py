@@ -1,7 +1,5 @@
 """Check lessons slow-start and loss against their recordings."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """Check lesson cork against its recordings, beyond the bounds of claims."""
 
-from __future__ import annotations
-
 from tcplab.experiments import Result, cork
 from tcplab.experiments.cork import Message
 from tcplab.models import Reason

@@ -1,7 +1,5 @@
 """An experiment is declared once: its checks and its command line follow from the function."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Check the recordings of lesson diagnosis, verdicts on made-up captures, and refused arguments."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An experiment runs live or on plain loopback, or replays a recording, and reports which."""
 
-from __future__ import annotations
-
 import enum
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """Check lessons segments and path-mtu against their recordings."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.nonempty import each
 

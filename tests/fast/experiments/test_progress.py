@@ -1,7 +1,5 @@
 """A long measurement can be interrupted at any time and keeps the rounds it has finished."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import dedent
 

@@ -1,7 +1,5 @@
 """Check lessons queues, sharing and send-buffer against their recordings."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Each default call and each call of a lesson has a recording, which has no model's numbers."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import fields
 from typing import Any

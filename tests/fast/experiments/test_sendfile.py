@@ -1,7 +1,5 @@
 """Check lesson sendfile against its recordings, beyond the bounds of claims."""
 
-from __future__ import annotations
-
 import pytest
 
 from tcplab.experiments import sendfile

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tcplab.experiments import small_writes, table
 
 

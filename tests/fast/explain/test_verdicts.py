@@ -1,7 +1,5 @@
 """Verdicts on made-up conversations: limits and waits that are easy to claim falsely."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Verdicts on captures alone claim no more than their packets prove."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 `make test` draws ten of them, `make test-all` another eighty, and `make fuzz` two hundred.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from typing import Any

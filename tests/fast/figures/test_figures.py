@@ -1,7 +1,5 @@
 """Test the figures' text. Nothing may be covered."""
 
-from __future__ import annotations
-
 import functools
 import re
 import struct

@@ -1,7 +1,5 @@
 """Test the figures of results that the lessons draw: bars, curves, strips and diagnoses."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

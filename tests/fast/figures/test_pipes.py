@@ -1,7 +1,5 @@
 """Test the figures of pipes on made-up results: rates, CPU shares and the path of a byte."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Test the axis that stretches busy moments and shortens quiet times."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Test the archive that holds an assignment's captures."""
 
-from __future__ import annotations
-
 import shutil
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The result channel drops and reports malformed data, and keeps the rest unchanged."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

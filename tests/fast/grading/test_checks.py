@@ -1,7 +1,5 @@
 """Test the shares and messages of the checks, on plain data."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from typing import Any

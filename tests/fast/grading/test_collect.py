@@ -1,7 +1,5 @@
 """An archive's name gives its sender's login."""
 
-from __future__ import annotations
-
 import pytest
 
 from tcplab.errors import ParameterError

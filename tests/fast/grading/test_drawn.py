@@ -1,7 +1,5 @@
 """Each student's numbers pose every kind of case, and facts for programs are drawn at grading."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page at submission hides the result of a question that could be guessed in three tries."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test item statistics of classes whose figures are known."""
 
-from __future__ import annotations
-
 import pytest
 
 from tcplab.grading.report import Item, ReportLine, items

@@ -1,7 +1,5 @@
 """Programs that are like the model or another student's are flagged; original work is not."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

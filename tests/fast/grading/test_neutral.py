@@ -1,7 +1,5 @@
 """Untrusted text has no effect on terminals, pages or spreadsheets."""
 
-from __future__ import annotations
-
 import csv
 import io
 import sys

@@ -1,7 +1,5 @@
 """Learners' texts on the pages that a teacher opens are shown and have no effect."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

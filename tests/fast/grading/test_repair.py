@@ -1,7 +1,5 @@
 """Damaged submissions are read and repaired, and each repair is reported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import nbformat

@@ -1,7 +1,5 @@
 """A submission's plain files are copied under the assignment's names."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

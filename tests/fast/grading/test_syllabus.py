@@ -1,7 +1,5 @@
 """Every question but one links to sections that exist, and later sets ask more of C programs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tomllib

@@ -1,7 +1,5 @@
 """Test the problem sets' tasks, judges and public checks, without running a program or notebook."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

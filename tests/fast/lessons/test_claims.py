@@ -3,8 +3,6 @@
 The numbers come from the shipped recordings, and are within the bounds that the words imply.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

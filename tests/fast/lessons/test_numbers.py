@@ -1,7 +1,5 @@
 """Recompute numbers in the prose of lessons, demos and pages, and find them in the text."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

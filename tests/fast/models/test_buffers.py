@@ -1,7 +1,5 @@
 """Test buffers against published and measured figures."""
 
-from __future__ import annotations
-
 from tcplab.models import (
     receive_buffer_grant,
     receive_window,

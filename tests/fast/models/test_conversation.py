@@ -1,7 +1,5 @@
 """Test both ends together: delayed ACKs, whole conversations and the cost of a message."""
 
-from __future__ import annotations
-
 import doctest
 
 import pytest

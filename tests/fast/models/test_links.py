@@ -1,7 +1,5 @@
 """Test headers, goodput and windows against published figures and on generated values."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

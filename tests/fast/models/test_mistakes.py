@@ -1,7 +1,5 @@
 """The models name a bad argument in one line."""
 
-from __future__ import annotations
-
 import pytest
 
 from tcplab.models import (

@@ -1,7 +1,5 @@
 """Test NagleSender alone: each rule step by step, and properties of every schedule."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

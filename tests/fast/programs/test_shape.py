@@ -1,7 +1,5 @@
 """Learners read the programs, so files and functions are short, and a file begins with a manual."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test what a socket's calls reveal about the bytes that each of them moved."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test the output of `tcplab segments` for people and for programs, and the input it refuses."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

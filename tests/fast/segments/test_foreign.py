@@ -1,7 +1,5 @@
 """Test captures by other programs: other links, several links in a file, odd handshakes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

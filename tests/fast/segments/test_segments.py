@@ -1,7 +1,5 @@
 """Test the columns of the array on conversations written by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

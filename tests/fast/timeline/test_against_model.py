@@ -4,8 +4,6 @@ hypothesis makes up schedules of calls. tcplab.models.simulate plays them, and g
 each segment. The timeline sees only a capture of the packets and a log of the calls.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Test each cause on a recording of a lesson. The timeline must name it and no other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

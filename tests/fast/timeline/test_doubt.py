@@ -1,7 +1,5 @@
 """Test what is hard to tell from a capture: copies, keep-alives, jitter, tails, its position."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

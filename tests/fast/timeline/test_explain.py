@@ -1,7 +1,5 @@
 """Test explain() on made-up captures: causes that are hard to provoke, and bad input."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

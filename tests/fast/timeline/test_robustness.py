@@ -1,7 +1,5 @@
 """Whatever the evidence, explain() returns a timeline or reports in one line why it cannot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

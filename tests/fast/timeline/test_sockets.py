@@ -1,7 +1,5 @@
 """Test the options and TCP_INFO of a Python socket."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 

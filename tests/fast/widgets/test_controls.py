@@ -1,7 +1,5 @@
 """Test the controls as data: refused values and their messages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Test the demos' files and steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Test votes by phones. The page takes one number per phone, for the present question."""
 
-from __future__ import annotations
-
 import http.client
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Test the panels as data: labels, limits, models and the code that repeats a run."""
 
-from __future__ import annotations
-
 import ast
 import math
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Test the panel's widgets as a browser sets and reads them, without a browser or a run."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

@@ -1,7 +1,5 @@
 """A recording reports its start, counts any loss, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import gc

@@ -1,7 +1,5 @@
 """Test scapy on a host: passing packets, the count of lost ones, and packets built by hand."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the command line as a process: results, exit status, and output that ends early."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Test the engineer's installation, which has the packages of `dependencies` and no extra."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

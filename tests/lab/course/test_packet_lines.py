@@ -1,7 +1,5 @@
 """Test the learner's lines for packets. Right ones pass, and each wrong one gets an explanation."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Test facts that need a new process: what imports load, and how JupyterLab is configured."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

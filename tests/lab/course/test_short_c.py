@@ -1,7 +1,5 @@
 """The short C programs of the lessons are plain, free of warnings, and checked on the wire."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

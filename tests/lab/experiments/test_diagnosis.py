@@ -1,7 +1,5 @@
 """Test the three programs of diagnosis and their fixes on a wire, with verdicts and messages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """record_exchange() returns both captures and logs, and works where recording is not allowed."""
 
-from __future__ import annotations
-
 import pytest
 
 from tcplab import Lab, Loopback

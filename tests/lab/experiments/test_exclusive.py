@@ -1,7 +1,5 @@
 """On a shared machine, only one experiment measures at a time, even if one is killed."""
 
-from __future__ import annotations
-
 import select
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Test the setting of an MTU."""
 
-from __future__ import annotations
-
 import pytest
 
 from tcplab import Lab, LabError

@@ -1,7 +1,5 @@
 """Experiments and a lesson's own lines run live, and are replayed from their recordings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

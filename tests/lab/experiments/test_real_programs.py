@@ -1,7 +1,5 @@
 """Test Python's client and server; tests/slow/experiments tests the packaged servers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Test `tcplab explain -- COMMAND`: its options, its output, saved files and refusals."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Test `tcplab explain CAPTURE`: its input, output and figures, and its refusals."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test verdicts on reported faults and healthy programs, rebuilt in a few lines of Python."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

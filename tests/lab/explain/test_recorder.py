@@ -1,7 +1,5 @@
 """Test the recorder of calls: the calls it sees, the gaps it reports, and how it ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Test waits without an answer, two causes at once, and threads that share a connection."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

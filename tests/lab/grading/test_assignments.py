@@ -1,8 +1,6 @@
 """Test problem sets: the solution gets full marks, the untouched exercise nothing, and some known
 mistakes get their declared score. tests/slow/grading/test_sets.py tries all sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Test `tcplab grade` on a small class, twice, with nbgrader's own folders and gradebook."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

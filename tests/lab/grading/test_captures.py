@@ -1,7 +1,5 @@
 """Test captures for learners: recorded in a Lab, and added to the assignment's archive."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

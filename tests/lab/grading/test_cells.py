@@ -1,7 +1,5 @@
 """Cells in the sandbox return plain data, whatever the learner's process sends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

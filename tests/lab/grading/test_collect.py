@@ -1,7 +1,5 @@
 """Test `tcplab collect`: archive names give logins, and a bad archive affects only its owner."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

@@ -1,7 +1,5 @@
 """Test a course's secret, the scenes drawn from it, and each student's hand-out."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

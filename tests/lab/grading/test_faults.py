@@ -1,7 +1,5 @@
 """A fault at any write of a command leaves nothing half made, and the next run completes it."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import json

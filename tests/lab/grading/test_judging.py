@@ -1,7 +1,5 @@
 """Judging ends in time, and a question that cannot be judged gets no score."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

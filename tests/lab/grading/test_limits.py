@@ -1,7 +1,5 @@
 """A process in the sandbox cannot get around its limits, as root or as an ordinary user."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The plug-ins for nbgrader write the judge's scores to the gradebook, either all or none."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Test `tcplab autograde`: each platform gets the points and messages that `tcplab grade` gives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

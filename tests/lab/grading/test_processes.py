@@ -1,7 +1,5 @@
 """Each step and task runs in a separate process, whose end does not affect other tasks."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Test the shared parts of the checks of C programs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The sandbox limits what a process in it can see, reach, use and leave behind."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Test the scapy lines that the problem sets show, and a kernel's replies to crafted packets."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

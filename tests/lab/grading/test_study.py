@@ -1,7 +1,5 @@
 """`tcplab study` judges a learner's attempts, and shows a model answer after the second."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Judge good, damaged and hostile submissions; tests/slow tries every damage and attack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Test the laboratory's hosts, the commands on them, their isolation, and complete removal."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Test behaviour without the right to make a laboratory: loopback instead, and refusals."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from typing import Any

@@ -1,7 +1,5 @@
 """Cells for the curious, which no experiment measures, show what the text around says."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ The segment boundaries must be the same, except where the order of events is lef
 `python -m tests.support.models.random_writes` plays more patterns, some with such races.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 

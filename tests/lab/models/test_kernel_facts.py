@@ -5,8 +5,6 @@ packet or timer is more than LATE_MS late, which is much less than the time betw
 the recording shows a longer delay, undisturbed() repeats the run.
 """
 
-from __future__ import annotations
-
 import socket
 import statistics
 from collections.abc import Iterator, Sequence

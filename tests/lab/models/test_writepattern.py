@@ -1,7 +1,5 @@
 """The driver of the kernel tests makes exactly the requested calls."""
 
-from __future__ import annotations
-
 import time
 
 from tests.support.nonempty import each

@@ -1,7 +1,5 @@
 """Test tcpsource, tcpsink, udpsource and udpsink."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import socket

@@ -1,7 +1,5 @@
 """Test tcplab.programs: one typed call for each program, in a laboratory and on loopback."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

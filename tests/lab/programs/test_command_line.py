@@ -1,7 +1,5 @@
 """Every mistake on the command line gives one line that names it, and exit status 2."""
 
-from __future__ import annotations
-
 import functools
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A learner's C file is compiled, or the message says why not."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A failure outside the programs causes a one-line message and status 1, and never a hang."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

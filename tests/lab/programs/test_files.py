@@ -1,7 +1,5 @@
 """Test sendfile_client, sendfile_server and pagecache: all bytes arrive, and costs are right."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """netcat sends both ways at once, ends each direction separately, and loses nothing."""
 
-from __future__ import annotations
-
 import random
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Test the runner of a pair: ports, reports, error messages, and events during a run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the programs of the MSDN article: recordsource, recordsink, quoteclient, quoteserver."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test tcp_nodelay_client and tcp_nodelay_server with the published command lines."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Test how retransmissions and reordering are classified in recordings of both ends."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support import wireshark
 from tests.support.segments.captures import WIRES, transfer

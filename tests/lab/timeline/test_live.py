@@ -3,8 +3,6 @@
 The causes are asserted on recorded conversations: tests/fast/timeline/test_causes.py.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

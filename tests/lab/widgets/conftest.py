@@ -1,7 +1,5 @@
 """Provide the mark of a panel's processes."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Test panels without a browser: runs, failures and Stop. Each run has a separate process."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

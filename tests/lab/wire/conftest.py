@@ -1,7 +1,5 @@
 """Provide a test bench with a wire, and the laboratory that holds it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

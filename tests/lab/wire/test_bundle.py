@@ -1,7 +1,5 @@
 """Frames arrive unchanged, also segments that leave in one system call."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from types import MappingProxyType

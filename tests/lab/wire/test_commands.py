@@ -1,7 +1,5 @@
 """The control channel carries out each command at once, or refuses it in one line."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

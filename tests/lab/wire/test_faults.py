@@ -1,7 +1,5 @@
 """The wire survives garbage, vanishing interfaces, jumping clocks and a lack of memory."""
 
-from __future__ import annotations
-
 import random
 import socket
 import subprocess

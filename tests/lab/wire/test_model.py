@@ -1,7 +1,5 @@
 """Compare the wire with the reference model: equal arrivals must leave at the same nanosecond."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test a smaller MTU in the middle of the path: ICMP, a black hole, fragments."""
 
-from __future__ import annotations
-
 import struct
 import time
 

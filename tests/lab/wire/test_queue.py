@@ -1,7 +1,5 @@
 """The wire's queues drop and mark as the RFCs say: 8289 (CoDel), 8290 (FQ-CoDel), 8033 (PIE)."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math

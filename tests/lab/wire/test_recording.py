@@ -1,7 +1,5 @@
 """The wire's recordings are complete, in order, and readable by other programs."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from pathlib import Path

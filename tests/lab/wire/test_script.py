@@ -1,7 +1,5 @@
 """Scripted rules affect a chosen frame and no other, on every run."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.wire.bench import Bench, WireError
 from tests.support.wire.frames import ACK, FIN, PSH, RST, SYN, arp, extension, packet, tcp, udp

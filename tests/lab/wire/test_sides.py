@@ -1,7 +1,5 @@
 """Test the wire between several hosts, with TCP's offloads and with several faults at once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Benchmarks that start processes measure what they claim to measure."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Test the benchmark of the link emulator, which also measures other forwarders."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Other programs read the recordings of the recorder and of the wire."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The book works offline: every link has a target, and nothing is loaded from elsewhere."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shutil

@@ -1,7 +1,5 @@
 """`make lab` ends with one address, and stays silent while a lesson is opened and runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

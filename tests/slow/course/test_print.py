@@ -1,7 +1,5 @@
 """The printed pages are complete, fit on one sheet, and contain no answers."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

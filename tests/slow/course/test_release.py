@@ -1,7 +1,5 @@
 """The release is reproducible, and the student's bundle has no solutions."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

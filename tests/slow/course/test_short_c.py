@@ -1,7 +1,5 @@
 """Test the checks of the short C programs with the changes that tests/lab/course leaves out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

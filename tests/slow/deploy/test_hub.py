@@ -1,7 +1,5 @@
 """A small class uses a real JupyterHub, and users of one machine cannot reach each other's work."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Test the configuration of a department's hub."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import os

@@ -3,8 +3,6 @@
 The lesson's statements about them are asserted in tests/fast/experiments/test_real_programs.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -3,8 +3,6 @@
 The cases of tests/lab/explain/test_waits.py that repeat a statement are tried, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Draw every pipeline's path and eighty busy timelines; tests/fast draws only some of them."""
 
-from __future__ import annotations
-
 import pytest
 from tests.fast.figures.test_busy_timelines import assert_all_readable
 from tests.fast.figures.test_pipes import assert_path_shows_each_copy

@@ -1,7 +1,5 @@
 """Run sanitized fuzz targets on tests/fuzz/corpus, and the wire's parsers on damaged frames."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 given time.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import functools

@@ -3,8 +3,6 @@
 The tests take minutes, and run only with the marker `classroom`.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import pwd

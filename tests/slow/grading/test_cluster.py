@@ -1,7 +1,5 @@
 """A class on several machines is graded once, even if workers or the scheduler fail."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -6,8 +6,6 @@ six hand in something damaged, and six attack. One set is also handed out and ba
 TCPLAB_COURSE_LEARNERS reduces the number of learners; -k cork runs one set.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The repository's exercises are exactly what nbgrader makes of the solutions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

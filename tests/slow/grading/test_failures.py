@@ -1,7 +1,5 @@
 """An error in grading one submission affects only its student, and is reported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A student's mark must come from their own work. The attacks use only what a stud
 exercise, the numbers and right answers of ten others, and the public course.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """A bad submission affects only its own student, and is reported in one line."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

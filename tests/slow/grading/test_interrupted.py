@@ -1,7 +1,5 @@
 """A grader loses nothing when it is killed, runs twice, or meets a full disk or a locked file."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Every known mistake in every problem set gets its declared score."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

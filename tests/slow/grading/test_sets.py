@@ -1,7 +1,5 @@
 """The statements that tests/lab makes about a few problem sets hold for all of them."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

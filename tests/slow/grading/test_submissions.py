@@ -1,7 +1,5 @@
 """Every damaged and every hostile submission gets its exact score, repairs and flags."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Hundreds of laboratories leave nothing behind."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """The cells that use scapy show the right sizes."""
 
-from __future__ import annotations
-
 import linecache
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every lesson runs from top to bottom, and writes nothing to standard error."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Compare more buffers, another delay and random writes on the kernel with the models."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest

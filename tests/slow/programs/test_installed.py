@@ -1,8 +1,6 @@
 """Run the tests of the programs again, as installed: compiled for speed, without sanitizers."""
 # ruff: noqa: F403  # the tests of tests/lab/programs, with the programs of this folder's conftest
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

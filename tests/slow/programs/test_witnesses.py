@@ -1,7 +1,5 @@
 """strace and tshark confirm the counts of the programs, and another netcat their bytes."""
 
-from __future__ import annotations
-
 import collections
 import random
 import re

@@ -1,7 +1,5 @@
 """Compare every column with tshark's equivalent field; every difference must be explained."""
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the lessons' programs in the page: its facts are those that Python and the lab find."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Callable

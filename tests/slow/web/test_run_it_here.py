@@ -1,7 +1,5 @@
 """Test the box "Run it here": a Linux in the page sends the same segments as the laboratory."""
 
-from __future__ import annotations
-
 import random
 import re
 import runpy

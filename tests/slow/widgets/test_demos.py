@@ -1,7 +1,5 @@
 """Test demos that show their recordings, as slides and as a page."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Test what tests/lab leaves out: packets, pipes, diagnosis, and a panel in a notebook."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

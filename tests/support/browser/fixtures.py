@@ -1,7 +1,5 @@
 """Provide Chromium, driven by Playwright, and axe-core. Tests are skipped if one is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

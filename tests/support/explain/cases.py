@@ -7,8 +7,6 @@ many of them had the right verdict, how many had a late link, the largest share 
 and each other verdict with its number of runs.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """Programs that people use, with the few lines that make each a fault or a healthy case."""
 
-from __future__ import annotations
-
 import os
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Check that the texts in a picture stay inside it and do not cover each other."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 from matplotlib.text import Text

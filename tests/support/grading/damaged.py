@@ -4,8 +4,6 @@ In each case a function damages a submission that would otherwise get 5 points f
 case also lists the expected score, repairs and flags.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """Tasks for a pool, in a module that imports quickly."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Provide a tiny course, and functions that grade its submissions with or without nbgrader."""
 
-from __future__ import annotations
-
 import csv
 import os
 import shutil

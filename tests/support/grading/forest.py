@@ -1,7 +1,5 @@
 """A decision tree and a forest in numpy, to measure what features of captures reveal."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

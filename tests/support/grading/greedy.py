@@ -6,8 +6,6 @@ This command runs the named programs in a sandbox and prints as JSON how each en
 need no namespaces also run on a host of a laboratory. A test runs the command as an ordinary user.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

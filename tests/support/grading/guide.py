@@ -1,7 +1,5 @@
 """Read the eight commands from the table in the instructor's guide."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Submissions of a class: the solution, the untouched exercise, and known mistakes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ Each begins as a solved exercise. The attack replaces the answer to q1 or, if it
 Most attacks leave the answers to the other questions intact.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

@@ -1,7 +1,5 @@
 """The problem sets of the course."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.nonempty import each

@@ -4,8 +4,6 @@ q1 (2 points) asks for a number, q2 (1) for a choice, q3 (2) for a C program tha
 (2) for a written answer.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Statements that hold for each problem set: of a few in tests/lab, of all in tests/slow."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

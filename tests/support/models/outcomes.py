@@ -1,7 +1,5 @@
 """The possible outcomes of a schedule of calls when the machine is a bit late."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Play schedules of calls on the real stack, and report the results in the models' terms."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Sequence

@@ -13,8 +13,6 @@ and not included in the shares. The same seed makes the same patterns, but the k
 varies. docs/accuracy.md explains the remaining misses.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Iterable, Iterator, Sequence

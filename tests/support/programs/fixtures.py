@@ -1,7 +1,5 @@
 """Provide the C programs as installed, and built with AddressSanitizer and UBSan."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

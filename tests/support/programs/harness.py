@@ -1,7 +1,5 @@
 """Run the C programs for the tests: alone, in pairs, and against misbehaving peers."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

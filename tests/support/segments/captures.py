@@ -1,7 +1,5 @@
 """Captures for comparisons: made by other programs, written by hand, or recorded by us."""
 
-from __future__ import annotations
-
 import functools
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Captures made up row by row, for a connection between ports 40000 and 5001, and explained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

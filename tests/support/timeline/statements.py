@@ -7,8 +7,6 @@ compared with the rows of tcplab.segments. The exit status is 1 if a sentence is
 sentence was found.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """A wire between interfaces without an IP stack, so that the test sends every frame on it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Ethernet frames made by hand, to send through the wire."""
 
-from __future__ import annotations
-
 import struct
 
 CLIENT = bytes.fromhex("0200000000aa")

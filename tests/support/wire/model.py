@@ -1,7 +1,5 @@
 """Model wire.c with a tail-drop queue: compute when each frame leaves, given the arrivals."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace

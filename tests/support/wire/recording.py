@@ -3,8 +3,6 @@
 This reader is independent of the package's own reader, so that a mistake in either shows.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A lesson's program is `lessons/c/SLUG.c`, a client or a server with plain socket
 use the learner's copy next to the notebook, if `copy` made one and no other file is given.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

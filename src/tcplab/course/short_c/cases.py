@@ -1,7 +1,5 @@
 """Read cases.toml, which has the peer of each lesson's program and the facts of its exercise."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ differs from the fact, or "". Rules compare bytes, sizes, order and the record o
 that look at times compare idle gaps or wide ratios within the run.
 """
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence

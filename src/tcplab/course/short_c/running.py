@@ -1,7 +1,5 @@
 """Compile a lesson's program, and run it on the hosts of a network."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -13,8 +13,6 @@ BBR is described by N. Cardwell and others, "BBR: congestion-based congestion co
 "Modeling BBR's interactions with loss-based congestion control", IMC 2019.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

@@ -5,8 +5,6 @@ drops come from the link, which records every packet. At the same time, the firs
 probes (UDP datagrams that are echoed, like pings) and small pages over new connections.
 """
 
-from __future__ import annotations
-
 import select
 import socket
 import statistics

@@ -4,8 +4,6 @@ Source: tcp_sendmsg_locked() in net/ipv4/tcp.c of Linux 6.18, which checks the l
 packet buffer begins.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, TypeAlias

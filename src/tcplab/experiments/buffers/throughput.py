@@ -3,8 +3,6 @@
 Sources: RFC 7323 (throughput ≤ window / RTT), tcp(7) (SO_RCVBUF disables autotuning).
 """
 
-from __future__ import annotations
-
 import platform
 import re
 import socket

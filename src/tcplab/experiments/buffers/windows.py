@@ -5,8 +5,6 @@ probing) and 3.8.6.2.2. The latter forbids silly windows. A receiver whose buffe
 offer room until it can offer a full segment or half of the buffer.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator, Sequence

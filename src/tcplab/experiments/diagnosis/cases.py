@@ -1,7 +1,5 @@
 """Describe runs of the three slow programs by their segments and their reports."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

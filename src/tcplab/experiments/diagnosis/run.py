@@ -5,8 +5,6 @@ only for the size and checksum of the backup, and uses times only to detect requ
 holds. Lessons and graders share it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping

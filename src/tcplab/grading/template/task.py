@@ -1,7 +1,5 @@
 """The questions of NAME, each student's numbers, and public checks. Learners get this file."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tcplab.grading import Numbers, Verdict

@@ -1,7 +1,5 @@
 """Panel on buffers and the bandwidth-delay product, with the model's line and measurements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tcplab.experiments import buffers

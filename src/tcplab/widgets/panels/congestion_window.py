@@ -1,7 +1,5 @@
 """Panel on the congestion window, and the rate that a transfer reaches before it ends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tcplab.experiments import short_transfer

@@ -1,7 +1,5 @@
 """Panel on cork: one message in several writes, and seven ways to send it."""
 
-from __future__ import annotations
-
 from tcplab.experiments import cork
 from tcplab.models import NetworkPath, message_cost
 from tcplab.timeline import Timeline

@@ -1,7 +1,5 @@
 """Panel on diagnosis: one of the three slow programs, its symptom and, on request, its cause."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from tcplab.experiments import diagnosis

@@ -1,7 +1,5 @@
 """Panel on MTU and MSS: the share of headers on a link."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from tcplab.experiments import goodput

@@ -1,7 +1,5 @@
 """Panel on pipes: a path from a file or from zeros to a socket, composed of parts."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from tcplab.errors import LabError

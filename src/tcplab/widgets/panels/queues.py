@@ -1,7 +1,5 @@
 """Panel on queues: a live transfer through a router with a choice of queue management."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

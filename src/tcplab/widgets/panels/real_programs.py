@@ -1,7 +1,5 @@
 """Panel on real programs: any client and server, typed as commands, and the client's time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

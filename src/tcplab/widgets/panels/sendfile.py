@@ -1,7 +1,5 @@
 """Panel on sending a file with read and send, compared with sendfile and its relatives."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from tcplab.experiments import sendfile

@@ -1,7 +1,5 @@
 """Panel on small writes: a message passed to TCP in several writes, and the cost of that."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Panel on TCP and UDP, which carry the same blocks over Snader's three paths and a fourth one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tcplab.experiments import tcp_vs_udp

@@ -1,7 +1,5 @@
 """Panel on the link: a live transfer while the user changes delay, rate, queue and loss."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

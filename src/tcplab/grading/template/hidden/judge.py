@@ -1,7 +1,5 @@
 """The hidden judge of NAME, with one function per question. Only the grader runs it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
