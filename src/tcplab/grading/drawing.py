@@ -42,8 +42,7 @@ SECRET_FILE: Final = "secret"
 #: An attempt fails if the machine is busy, or if the scene is a rare one that shows another cause.
 ATTEMPTS: Final = 6
 OF_ONE_SCENE: Final = 2
-#: Maximum number of draws of a set, until counts and sizes do not reveal the causes. Among fewer
-#: captures than ENOUGH, they often do by chance.
+#: Maximum number of draws of a set. Among fewer captures than ENOUGH, counts often tell by chance.
 DRAWS: Final = 3
 ENOUGH: Final = 24
 MOST_CAPTURES: Final = 1000
@@ -121,8 +120,8 @@ def draw(source: Path, *, captures: int = 0) -> Iterator[tuple[int, int]]:
             return
         (source / ARCHIVE_FILE).unlink()
     raise LabError(
-        f"{source.name}: in {DRAWS} draws, counts and sizes in the captures tell the cause of too"
-        " many; let draw() in hidden/scenes.py choose them before it looks at the cause"
+        f"{source.name}: in {DRAWS} draws, counts and sizes tell too many causes; let draw() in"
+        " hidden/scenes.py choose them before it looks at the cause"
     )
 
 

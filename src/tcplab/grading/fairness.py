@@ -21,12 +21,8 @@ def seen_in(captures: Sequence[Stored]) -> tuple[Array, Array]:
         features.append([float(rows["time_ns"][-1] - rows["time_ns"][0])])
         for sizes in (rows.sent_by(end)["payload_bytes"] for end in ("client", "server")):
             data = sizes[sizes > 0]
-            features[-1] += [
-                len(data),
-                len(sizes) - len(data),
-                sizes.max(initial=0),
-                len(set(data)),
-            ]
+            counts = (len(data), len(sizes) - len(data), sizes.max(initial=0), len(set(data)))
+            features[-1] += counts
     return np.array(features), np.unique(list(map(cause_of, captures)), return_inverse=True)[1]
 
 
