@@ -82,10 +82,10 @@ FOUND: dict[str, Callable[[short_c.Ran], Any]] = {
     "Window scale in the SYN-ACK": scale,
     "Largest window, second half (bytes)": second_half,
     "Bytes acknowledged": lambda ran: ran.acknowledged,
-    "Most bytes in flight": lambda ran: max(ran.in_flight),
+    "Most bytes in flight": lambda ran: max(ran.in_flight, default=0),
     "Median of the bytes in flight": lambda ran: statistics.median(ran.in_flight),
     "Trips through the kernel": lambda ran: len(ran.sizes),
-    "Longest trip (bytes)": lambda ran: max(ran.sizes),
+    "Longest trip (bytes)": lambda ran: max(ran.sizes, default=0),
     "Longest packet (bytes)": longest_packet,
 }
 #: The facts of the unchanged programs that no timing changes, so the lab finds the same ones. A
