@@ -19,8 +19,7 @@ PACKAGE = ROOT / "src" / "tcplab"
 #: Packages that are slow to import, so importing tcplab must not load them.
 HEAVY = ("scapy", "matplotlib", "pyroute2", "ipywidgets", "IPython")
 #: The only modules of the standard library that the models import.
-PURE = {"__future__", "collections", "dataclasses", "enum"}
-PURE |= {"heapq", "itertools", "math", "typing"}
+PURE = {"collections", "dataclasses", "enum", "heapq", "itertools", "math", "typing"}
 MOST_LINES = 60
 MOST_PARAMETERS = 10
 
