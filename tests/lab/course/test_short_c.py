@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.support.nonempty import each
@@ -15,6 +16,7 @@ from tcplab.course import short_c
 from tcplab.course.short_c import Ran
 from tcplab.errors import ParameterError
 from tcplab.experiments.diagnosis import run
+from tcplab.experiments.diagnosis.cases import Program
 from tcplab.programs.compile import compile_program
 
 PROGRAMS = sorted((ROOT / "lessons/c").glob("*.c"))
@@ -158,7 +160,7 @@ def test_so_are_changes_to_the_three_slow_programs(
     monkeypatch.setenv("TCPLAB_MODE", "recorded")
     pages: list[str] = []
     monkeypatch.setattr(run, "announce", pages.append)
-    for program in run.CASES:
+    for program in get_args(Program):
         path = run.copy(program, tmp_path)
         assert run.check(path).passed is None
         assert_offers_three_changes(pages[-1], path)
