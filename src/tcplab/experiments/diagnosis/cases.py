@@ -404,6 +404,6 @@ def line_of(number: int) -> str:
     return f"tick {number:08d} price {number * 7919 % 1_000_000:010d} EUR/kg.\n"
 
 
-def checksum(stream: bytes) -> int:
-    """Return the checksum of faulty_backup.c, which is sum * 31 + byte modulo 2^32."""
-    return functools.reduce(lambda total, byte: (total * 31 + byte) & 0xFFFFFFFF, stream, 0)
+def checksum(stream: bytes, factor: int = 31) -> int:
+    """Return the checksum of faulty_backup.c, which is sum * factor + byte modulo 2^32."""
+    return functools.reduce(lambda total, byte: (total * factor + byte) % (1 << 32), stream, 0)
