@@ -1,5 +1,6 @@
 """Test the box "Run it here": a Linux in the page sends the same segments as the laboratory."""
 
+import base64
 import random
 import re
 import runpy
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import nbformat
 import pytest
 from bench.web import BUILT, Memory, first_result_s, opened, served
 from tests.support.browser.axe import fetch, findings
@@ -202,6 +204,30 @@ def test_a_book_opened_as_a_file_says_that_the_box_needs_a_server(
         opened = context.new_page()
         opened.goto(lesson.as_uri())
         assert "python -m http.server" in opened.inner_text(".run-it-here")
+
+
+def test_without_scripts_a_box_shows_the_recorded_figure(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    tool = runpy.run_path(str(ROOT / "tools/make-book"))
+    monkeypatch.setitem(tool["keep_result"].__globals__, "SOURCE", tmp_path)
+    picture = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>'
+    encoded = base64.b64encode(picture.encode()).decode()
+    figure = f'<figcaption>28 bytes held</figcaption>svg+xml;base64,{encoded}"'
+    shown = nbformat.v4.new_output("display_data", {"text/html": figure})
+    compared = nbformat.v4.new_code_cell("predictions.compare()", outputs=[shown])
+    box = nbformat.v4.new_markdown_cell(tool["BOX"].format("page", "small-writes"))
+    tool["keep_result"](nbformat.v4.new_notebook(cells=[compared, box]), "small-writes")
+    (tmp_path / "results").rename(tmp_path / "_images")  # as Sphinx copies it
+    (tmp_path / "lessons").mkdir()
+    lesson = tmp_path / "lessons/lesson.html"
+    lesson.write_text(box.source)
+    with browser.new_context(java_script_enabled=False) as context:
+        opened = context.new_page()
+        opened.goto(lesson.as_uri())
+        assert opened.locator(".run-it-here img").evaluate("image => image.naturalWidth") == 9
+        assert "28 bytes held" in opened.inner_text(".run-it-here")
 
 
 def test_cork_joins_writes_and_a_far_peer_costs_a_round_trip(page: Any, site: str) -> None:
