@@ -65,7 +65,7 @@ function relate(rows) {
     row.again = end > row.seq && row.seq < mine.top;
     mine.top = Math.max(mine.top, end);
   }
-  return connections.size;
+  return connections.size + new Set(rows.filter(({ udp }) => udp).map(({ port }) => port)).size; // as tcplab.segments counts
 }
 
 // Return the segments in order, with `ms` since the first, and the bytes that the client sent, zeros if they were not recorded.

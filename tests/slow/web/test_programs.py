@@ -166,7 +166,8 @@ def test_the_facts_of_wrong_programs_equal_those_that_python_finds(
     slug: str, tmp_path: Path
 ) -> None:
     # The guest emulates its processor, so all 182 wrong programs would take half an hour.
-    wrong = [change for change in CHANGES[slug] if change.fails != "PASS" and change.swaps][:3]
+    wrong = [change for change in CHANGES[slug] if change.fails != "PASS" and change.swaps]
+    wrong = wrong[:3] + [change for change in wrong[3:] if change.name == "a flood of UDP"]
     programs = {}
     for number, change in enumerate(wrong):
         (folder := tmp_path / str(number)).mkdir()
