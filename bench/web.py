@@ -90,6 +90,7 @@ def opened(browser: Browser, site: str, **settings: Any) -> Iterator[Page]:
 def first_result_s(page: Page) -> float:
     """Click Run; return the seconds until the first result."""
     page.set_default_timeout(0)
+    page.wait_for_selector(".run-it-here button")  # a lesson's program is fetched first
     return float(page.evaluate(FIRST_RESULT))
 
 
