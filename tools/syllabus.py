@@ -227,7 +227,8 @@ def _point_rows(sources: Sequence[Path]) -> Iterator[str]:
     for source in sources:
         asked = questions(source)
         shown = " | ".join(str(asked.get(name, "")) for name in names)
-        yield f"| {source.name} | {sum(each.minutes for each in asked.values())} | {shown} |"
+        minutes = 5 * round(sum(each.minutes for each in asked.values()) / 5)
+        yield f"| {source.name} | {minutes} | {shown} |"
 
 
 def _measure_rows(sources: Sequence[Path]) -> Iterator[str]:
