@@ -219,7 +219,7 @@ def test_without_scripts_a_box_shows_the_recorded_figure(
     compared = nbformat.v4.new_code_cell("predictions.compare()", outputs=[shown])
     box = nbformat.v4.new_markdown_cell(tool["BOX"].format("page", "small-writes"))
     tool["keep_result"](nbformat.v4.new_notebook(cells=[compared, box]), "small-writes")
-    (tmp_path / "results").rename(tmp_path / "_images")  # as Sphinx copies it
+    (tmp_path / "results").rename(tmp_path / "_images")  # Sphinx copies it, too
     (tmp_path / "lessons").mkdir()
     lesson = tmp_path / "lessons/lesson.html"
     lesson.write_text(box.source)
