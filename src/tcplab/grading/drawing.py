@@ -43,7 +43,7 @@ SECRET_FILE: Final = "secret"
 ATTEMPTS: Final = 6
 OF_ONE_SCENE: Final = 2
 #: Maximum number of draws of a set. Among fewer captures than ENOUGH, counts often tell by chance.
-DRAWS: Final = 3
+DRAWS: Final = 10
 ENOUGH: Final = 24
 MOST_CAPTURES: Final = 1000
 #: Number of simultaneous recordings. There may be several, because a recording mostly waits.

@@ -133,6 +133,7 @@ def test_captures_whose_counts_reveal_the_cause_are_drawn_again(
     monkeypatch.setattr(drawing, "share_named", lambda *_: shares.pop(0))
     assert len(list(draw(source, captures=24))) == 48
     assert (source / ARCHIVE_FILE).is_file()
+    monkeypatch.setattr(drawing, "DRAWS", 3)
     shares += [0.66] * 3
     with pytest.raises(LabError, match="in 3 draws, counts and sizes"):
         list(draw(source))
