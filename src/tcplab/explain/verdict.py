@@ -91,9 +91,10 @@ def judged(
         ledger = make_ledger(recorded, conversations, judge.divisions, titles)
     result = [_of_run(finding, cause, ledger) for cause, finding in by_cause.items()]
     result += [*judge.outside(ledger), *judge.failures(ledger), *judge.faults(ledger)]
-    # Of a busy machine's run, only the time counts in which the command did not wait for a CPU.
-    busy_ms = ledger.ms("cpu") + ledger.ms("stopped") if ledger is not None else 0.0
-    least = RUN_SHARE * (1 - busy_ms / ((ledger and ledger.run_ms) or 1.0))
+    least = RUN_SHARE
+    if ledger is not None and ledger.run_ms:
+        # Only the time counts in which the command did not wait for a CPU.
+        least *= 1 - (ledger.ms("cpu") + ledger.ms("stopped")) / ledger.run_ms
     return sorted(result, key=lambda one: (_rank(one, least), -one.run_share)), ledger
 
 

@@ -161,9 +161,7 @@ def measure_router_buffers(
     cases = []
     for count, _size, packets in keys:
         link = {"rate_mbit": rate_mbit, "queue_packets": packets}
-        at = (n / max(count - 1, 1) - 0.5 * (count > 1) for n in range(count))
-        rtts_ms = [rtt_ms * (1 + _SPREAD * place) for place in at]
-        cases.append((link | {"clients": rtts_ms}, [congestion] * count))
+        cases.append((link | {"clients": _rtts_ms(count, rtt_ms)}, [congestion] * count))
     runs, origin = share_each(duration_s, cases)
     buffers = []
     for key, run in zip(keys, runs, strict=True):
@@ -171,6 +169,11 @@ def measure_router_buffers(
         rtt_now_ms = statistics.median(flow.median_rtt_ms for flow in run.flows)
         buffers.append(RouterBuffer(*key, run.mbit, jain, queue, rtt_now_ms))
     return Result(buffers, origin)
+
+
+def _rtts_ms(count: int, mean_ms: float) -> list[float]:
+    steps = max(count - 1, 1)
+    return [mean_ms * (1 + _SPREAD * (n / steps - 0.5) * (count > 1)) for n in range(count)]
 
 
 # ---- congestion controls -------------------------------------------------------------------------
