@@ -42,7 +42,7 @@ def processes_with(mark: str) -> list[tuple[int, str]]:
 
 def descendants(pid: int) -> Iterator[int]:
     """Yield the children of a process, their children, and so on."""
-    with suppress(FileNotFoundError):  # the process has ended
+    with suppress(FileNotFoundError, ProcessLookupError):  # the process has ended
         for thread in Path(f"/proc/{pid}/task").iterdir():
             for child in map(int, (thread / "children").read_text().split()):
                 yield child

@@ -161,11 +161,12 @@ def test_packets_that_the_recorder_lost_are_counted_and_reported(lab: Lab) -> No
 
 def recorders() -> list[int]:
     """Return the PIDs of this process's recorders, which are a few generations below it."""
-    return [
-        pid
-        for pid in descendants(os.getpid())
-        if Path(f"/proc/{pid}/comm").read_text().strip() == "capture"
-    ]
+    found = []
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the process has ended
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "capture":
+                found.append(pid)
+    return found
 
 
 # ---- beginnings and ends ----
