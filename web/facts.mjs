@@ -4,6 +4,9 @@
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const most = (values) => values.reduce((best, value) => Math.max(best, value), 0);
 
+// The segments of each connection.
+const of_each = ({ rows, connections }) => [...Array(connections).keys()].map((number) => rows.filter(({ connection }) => connection === number));
+
 // The number of groups of the client's segments that other segments separate.
 function groups({ rows }) {
   let [count, heard] = [0, true];
@@ -16,17 +19,20 @@ function groups({ rows }) {
   return count;
 }
 
-// The bytes in flight just after each of the client's segments.
-function in_flight({ rows }) {
-  let [end, acknowledged] = [1, 1];
-  return rows.flatMap((row) => {
-    if (!row.client) acknowledged = Math.max(acknowledged, row.ack);
-    if (!row.client || !row.bytes) return [];
-    end = Math.max(end, row.seq + row.bytes);
-    return [end - acknowledged];
+// The bytes that all connections together have reached at each segment.
+function reached(rows, bytes) {
+  const tops = [];
+  return rows.map((row) => {
+    tops[row.connection] = Math.max(tops[row.connection] ?? 0, bytes(row));
+    return sum(tops);
   });
 }
 
+const left = ({ rows }) => reached(rows, (row) => (row.client && row.bytes ? row.seq + row.bytes - 1 : 0));
+const acked = ({ rows }) => reached(rows, (row) => (row.client ? 0 : row.ack - 1));
+
+// The bytes in flight just after each of the client's segments.
+const in_flight = (run, acks = acked(run)) => left(run).map((bytes, at) => bytes - acks[at]).filter((_, at) => run.rows[at].client && run.rows[at].bytes);
 const alone = (run) => in_flight(run).filter((bytes) => bytes <= 1448).length;
 
 function median(values) {
@@ -44,16 +50,11 @@ function window({ rows }) {
 }
 
 // The bytes that had left the client at each answer of the server.
-function left_at_answers({ rows }) {
-  let left = 0;
-  return rows.flatMap((row) => {
-    if (row.client && row.bytes) left = Math.max(left, row.seq + row.bytes - 1);
-    return !row.client && row.bytes ? [left] : [];
-  });
-}
+const left_at_answers = (run) => left(run).filter((_, at) => !run.rows[at].client && run.rows[at].bytes && !run.rows[at].again);
 
-// The bytes of older records that left between each question of the server and the record that answers it.
+// The bytes of older records that left between each question of the server and the record that answers it on the same connection.
 function older_bytes(run, record_bytes = 1448) {
+  if (run.connections > 1) return "there is more than one connection";
   const answers = [];
   for (let at = 0; at < run.sent.length; at += record_bytes) if (run.sent[at] === 33) answers.push(at);
   return left_at_answers(run).slice(0, answers.length).map((left, index) => answers[index] - left);
@@ -71,18 +72,13 @@ function share(run) {
   if (both.some((one) => !one?.fresh.length)) return "one of them sent nothing";
   const from = both.map(({ fresh }) => fresh[0].ns).reduce((a, b) => (a > b ? a : b));
   const to = both.map(({ fresh }) => fresh.at(-1).ns).reduce((a, b) => (a < b ? a : b));
-  const acked = (rows, ns) => most([1, ...rows.filter((row) => !row.client && row.ns <= ns).map(({ ack }) => ack)]);
-  const [mine, other] = both.map(({ rows, connections }) =>
-    sum([...Array(connections).keys()].map((number) => rows.filter(({ connection }) => connection === number)).map((own) => acked(own, to) - acked(own, from))),
-  );
+  const until = (run, ns) => sum(of_each(run).map((rows) => most(rows.filter((row) => !row.client && row.ns <= ns).map(({ ack }) => ack - 1))));
+  const [mine, other] = both.map((run) => until(run, to) - until(run, from));
   return Math.round((100 * mine) / Math.max(mine + other, 1));
 }
 
-// The FIN counts like a byte.
-function acknowledged({ rows }) {
-  const acked = most([1, ...rows.filter((row) => !row.client && !row.udp).map((row) => row.ack)]);
-  return acked - 1 - rows.some((row) => row.client && row.flags.includes("FIN") && acked > row.seq + row.bytes);
-}
+// The ACK of a FIN counts one more than the bytes that left.
+const acknowledged = (run) => sum(of_each(run).map((rows) => Math.min(most(left({ rows })), most(acked({ rows })))));
 
 const moving = /^(read|write|send|recv|splice)/;
 const moved = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && moving.test(name)).length;

@@ -9,7 +9,7 @@ import pytest
 from tests.support.nonempty import each
 from tests.support.paths import ROOT
 from tests.support.short_c import CHANGES, Change, assert_judged_as_expected, few
-from tests.support.timeline.made_up import ack, capture, data, handshake
+from tests.support.timeline.made_up import ack, capture, data, handshake, row
 
 from tcplab import Lab
 from tcplab.course import short_c
@@ -91,6 +91,15 @@ def test_bytes_that_the_receiver_did_not_acknowledge_are_reported() -> None:
     rows = [*handshake(), data(0, 0, 1000), ack(40, 900)]
     ran = Ran([], "", capture(rows), bytes(2100), arguments=["100", "2000"])
     assert "acknowledged 900 of 2,100" in complaint("path-mtu", "same-bytes", ran)
+
+
+def test_bytes_of_two_connections_are_counted_together() -> None:
+    rows = [data(0, 0, 1000), ack(1, 1000), data(2, 0, 300, connection=1)]
+    rows += [row(3, False, ack=900, payload_bytes=2), ack(4, 301, connection=1)]
+    ran = Ran([], "", capture(rows), b"")
+    assert ran.in_flight == [1000, 300]
+    assert ran.left_at_each_reply == [1300]
+    assert ran.acknowledged == 1300  # the FIN that the last ACK counts is no byte
 
 
 def complaint(slug: str, fact_id: str, ran: Ran) -> str:

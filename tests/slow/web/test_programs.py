@@ -55,7 +55,9 @@ def between_answers(ran: short_c.Ran) -> int:
     return max((int(sent) for sent in np.diff([0, *ran.left_at_each_reply])), default=0)
 
 
-def older_bytes(ran: short_c.Ran) -> list[int]:
+def older_bytes(ran: short_c.Ran) -> list[int] | str:
+    if FOUND["Connections"](ran) > 1:
+        return "there is more than one connection"
     answers = enumerate(ran.stream[::1448])
     at = [1448 * number for number, first in answers if first == ord("!")]
     return [offset - left for offset, left in zip(at, ran.left_at_each_reply, strict=False)]
@@ -167,6 +169,8 @@ def test_the_facts_of_wrong_programs_equal_those_that_python_finds(
 ) -> None:
     # The guest emulates its processor, so all 182 wrong programs would take half an hour.
     wrong = [change for change in CHANGES[slug] if change.fails != "PASS" and change.swaps]
+    # Connections are easily mixed up.
+    wrong.sort(key=lambda change: change.fails == "one-connection", reverse=True)
     wrong = wrong[:3] + [change for change in wrong[3:] if change.name == "a flood of UDP"]
     programs = {}
     for number, change in enumerate(wrong):

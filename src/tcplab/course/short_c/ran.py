@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tcplab.programs.calls import CallLog, SocketCalls
 from tcplab.segments import SegmentArray
+from tcplab.segments.table import Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,8 @@ class Ran:
     @property
     def acknowledged(self) -> int:
         """Number of the client's bytes that the server has acknowledged."""
-        acked = int(self.segments["ack"][self.segments.from_server].max(initial=1))
-        fins = self.segments[self.segments.from_client & self.segments.is_fin]
-        # The FIN counts like a byte.
-        has_end = acked > int((fins["seq"] + fins["payload_bytes"]).min(initial=2**62))
-        return acked - 1 - has_end
+        ends = np.minimum(self._left, self._acked)  # the ACK of a FIN counts one more
+        return int(ends.max(axis=1, initial=0).sum())
 
     @property
     def first_ns(self) -> int:
@@ -80,22 +79,29 @@ class Ran:
     def in_flight(self) -> list[int]:
         """Bytes in flight just after each data segment of the client left."""
         mine = self.segments.from_client & self.segments.carries_data
-        acks = np.where(self.segments.from_server, self.segments["ack"], 1)
-        return list((self._left - np.maximum.accumulate(acks) + 1)[mine].tolist())
+        return list((self._left - self._acked).sum(axis=0)[mine].tolist())
 
     @property
     def left_at_each_reply(self) -> list[int]:
         """Number of bytes that had left the client when each data segment of the server came."""
         rows = self.segments  # a question that the server sent again is there twice
         replies = rows.from_server & rows.carries_data & ~rows["is_retransmission"]
-        return list(self._left[replies].tolist())
+        return list(self._left.sum(axis=0)[replies].tolist())
 
     @property
-    def _left(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Number of bytes that had left the client at each segment."""
+    def _left(self) -> Int64Array:
+        """Number of bytes that had left the client at each segment, per connection."""
         mine = self.segments.from_client & self.segments.carries_data
-        ends = np.where(mine, self.segments["seq"] + self.segments["payload_bytes"], 1)
-        return np.maximum.accumulate(ends).astype(np.int64) - 1
+        return self._reached(mine, self.segments["seq"] + self.segments["payload_bytes"])
+
+    @property
+    def _acked(self) -> Int64Array:
+        return self._reached(self.segments.from_server, self.segments["ack"])
+
+    def _reached(self, counted: Any, ends: Any) -> Int64Array:
+        connections = self.segments["connection"]
+        own = counted & (connections == np.unique(connections)[:, None])
+        return np.maximum.accumulate(np.where(own, ends, 1).astype(np.int64), axis=1) - 1
 
     def __str__(self) -> str:
         return "\n".join([*self.commands, self.output])
