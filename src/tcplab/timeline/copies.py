@@ -29,6 +29,7 @@ def without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
     known by another interface and the TCP timestamp, or because nearly every packet is there again.
     Of copies that are far apart, the client's are kept.
     """
+    rows = _without_constant_ids(rows)
     groups = _same(rows)
     if not groups:
         return rows, 0
@@ -61,6 +62,17 @@ def without_copies(rows: SegmentArray) -> tuple[SegmentArray, int]:
             if rows["direction"][group[0]] == 1:  # they reach the client last
                 keep[group[:-1]], keep[group[-1]] = False, True
     return _remarked(rows[keep]), count
+
+
+def _without_constant_ids(rows: SegmentArray) -> SegmentArray:
+    """Return the rows, with IP ID 0 if a sender gives all its data the same one."""
+    for side in 0, 1:
+        mine = rows["direction"] == side
+        data = mine & (rows["payload_bytes"] > 0)
+        if len(np.unique(rows["ip_id"][data])) == 1 < len(np.unique(rows["seq"][data])):
+            rows = rows.copy()
+            rows["ip_id"][mine] = 0
+    return rows
 
 
 def _same(rows: SegmentArray) -> list[Sequence[int]]:

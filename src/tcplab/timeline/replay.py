@@ -19,7 +19,7 @@ from tcplab.timeline.observations import Observations, ReplayEvent
 from tcplab.timeline.parts import ENDS_MESSAGE, Hold, Mark, Segment, Write, count_bytes
 from tcplab.timeline.rules import SenderState, Why
 
-OVERTAKEN: Final = "when it left: it was overtaken before it was captured"
+OVERTAKEN: Final = "when it left: later bytes came first, and no earlier copy is in the capture"
 _CLOSED: Final = "the connection was closed: a FIN does not wait"
 NO_LOG: Final = "the application's log: when were these bytes written?"
 
@@ -39,6 +39,8 @@ IDLE_NS: Final = 1_000_000
 CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
 #: The number of duplicate ACKs that indicate a loss (RFC 5681).
 _FAST_RETRANSMIT_ACKS: Final = 3
+#: Reordering rarely delays a segment for longer. Wireshark uses the same value.
+_REORDERED_NS: Final = 3_000_000
 #: A segment lists at most this many of its holds, the last ones.
 _MOST_HOLDS: Final = 64
 #: If one of these events releases several segments, it is the reason for all of them.
@@ -324,6 +326,7 @@ class Replay:
         if packet.offset < self.sender.nxt:
             self._gap_noticed(packet)
             self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN))
+            self._keep_first(packet)
             return
         if self.sender.unacked <= 0:
             self._resent.clear()
@@ -370,7 +373,9 @@ class Replay:
             self._remember(packet)
             return
         evidence, by_report = self._loss(packet, first_ns)
-        first_ns = self._gap_noticed(packet) if first_ns is None else first_ns
+        if first_ns is None:
+            first_ns = self._gap_noticed(packet)
+            self._keep_first(packet)
         self._lost()
         why = Why(Reason.RETRANSMISSION, evidence)
         since_ns = packet.time_ns if first_ns is None else first_ns
@@ -391,6 +396,9 @@ class Replay:
 
     def _passed(self, packet: Packet) -> int | None:
         return self._passed_ns.get((packet.ip_id, packet.offset, packet.payload_bytes))
+
+    def _keep_first(self, packet: Packet) -> None:
+        bisect.insort(self._first_sent, packet, key=lambda sent: sent.offset)
 
     def _first_left(self, packet: Packet) -> int | None:
         at = bisect.bisect_right(self._first_sent, packet.offset, key=lambda sent: sent.offset) - 1
@@ -413,8 +421,10 @@ class Replay:
         if first_ns is None:
             if (noticed_ns := self._gap_noticed(packet)) is None:
                 return "when its bytes first left is not in the capture", False
-            ago = f"{(packet.time_ns - noticed_ns) / 1e6:.1f} ms before"
-            return f"later bytes had come {ago}; its first copy did not get here", False
+            late_ns = packet.time_ns - noticed_ns
+            doubt = ", so it may have been overtaken" * (late_ns < _REORDERED_NS)
+            ago = f"{late_ns / 1e6:.1f} ms before"
+            return f"later bytes had come {ago}; no earlier copy is in the capture{doubt}", False
         if (known := self.sender.una - packet.offset) > 0:
             quiet_ms = (packet.time_ns - self._seen.last_news_ns) / 1e6
             return f"the ACK of its first {count_bytes(known)} came {quiet_ms:.1f} ms before", False

@@ -20,6 +20,7 @@ from tests.support.timeline.statements import false_sentences
 
 from tcplab.programs import Event
 from tcplab.timeline import Reason, Timeline
+from tcplab.timeline.replay import OVERTAKEN
 
 MSS = 1448
 
@@ -131,10 +132,21 @@ def test_data_sent_again_have_the_evidence_of_the_capture(
 def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
     overtaken = explained(data(1, MSS, MSS), data(1.01, 0, MSS), ack(3, 2 * MSS)).segments[-1]
     assert overtaken.reason is Reason.UNKNOWN
-    assert overtaken.missing == "when it left: it was overtaken before it was captured"
+    assert overtaken.missing == OVERTAKEN
     late = explained(data(1, MSS, MSS), data(9, 0, MSS, is_retransmission=True)).segments[-1]
-    assert late.evidence == "later bytes had come 8.0 ms before; its first copy did not get here"
+    assert late.evidence == "later bytes had come 8.0 ms before; no earlier copy is in the capture"
     assert late.holds[0].duration_ms == 8
+    soon = explained(data(1, MSS, MSS), data(3, 0, MSS, is_retransmission=True)).segments[-1]
+    assert soon.evidence.endswith("in the capture, so it may have been overtaken")
+    again = data(9, 0, MSS, is_retransmission=True)
+    twice = explained(data(1, MSS, MSS), data(1.01, 0, MSS), again)
+    assert twice.segments[-1].evidence == "no ACK of it for 8.0 ms"
+
+
+def test_a_constant_ip_id_is_no_evidence_of_a_copy() -> None:
+    rows = [data(1, 0, 100, ip_id=1), data(1.5, 0, 100, ip_id=1, is_retransmission=True)]
+    sent = [len(explained(*rows, data(9, 100, 100, ip_id=last)).segments) for last in (1, 2)]
+    assert sent == [3, 2]
 
 
 def test_copies_on_another_interface_were_not_sent_again() -> None:

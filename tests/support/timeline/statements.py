@@ -38,6 +38,7 @@ class Judge:
         self._ack = rows["ack"].astype(np.int64).tolist()
         mine = rows["direction"] == direction
         self._own = np.flatnonzero(mine & (rows["payload_bytes"] > 0))
+        self._has_ids = len(np.unique(rows["ip_id"][self._own])) > 1
         self._acks = np.flatnonzero(~mine & rows.has_ack)
         self._highest = np.maximum.accumulate(rows["ack"].astype(np.int64)[self._acks])
 
@@ -63,8 +64,11 @@ class Judge:
         acks = self._acks[: int(np.searchsorted(self._acks, i))]
         una = int(self._highest[len(acks) - 1]) if len(acks) else 0
         known = una >= self._end[i]
-        if last is None and not known:
+        is_first = "no earlier copy is in the capture" in sentence
+        if last is None and not known and not is_first:
             yield "no packet carried its first byte before"
+        if last is not None and is_first:
+            yield "an earlier copy is in the capture"
         if last is not None and self._is_copy(last, i) and "IP ID" not in sentence:
             yield "a second copy of one packet"
         if ("had been acknowledged" in sentence or "keep-alive" in sentence) and not known:
@@ -95,7 +99,8 @@ class Judge:
 
     def _is_copy(self, earlier: int, i: int) -> bool:
         same = all(self._rows[name][earlier] == self._rows[name][i] for name in ("ip_id", "seq"))
-        return bool(same and self._rows["ip_id"][i] and self._end[earlier] == self._end[i])
+        known = self._has_ids and self._rows["ip_id"][i]
+        return bool(same and known and self._end[earlier] == self._end[i])
 
     def _news(self, i: int) -> int:
         """Return the time of the last ACK of new data before packet `i`, or 0 if there is none."""
