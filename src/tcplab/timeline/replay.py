@@ -376,6 +376,9 @@ class Replay:
         if first_ns is None:
             first_ns = self._gap_noticed(packet)
             self._keep_first(packet)
+        elif (fresh := packet.end - self.sender.nxt) > 0:
+            evidence += f"; it also carries {count_bytes(fresh)} of new data"
+            self._keep_first(replace(packet, offset=self.sender.nxt))
         self._lost()
         why = Why(Reason.RETRANSMISSION, evidence)
         since_ns = packet.time_ns if first_ns is None else first_ns

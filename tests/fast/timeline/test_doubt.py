@@ -114,6 +114,16 @@ DOUBT = "the ACK had not reached the sender, or the capture was not made at the 
             "the ACK of its first 1448 bytes came 5.0 ms before",
         ),
         (
+            [*BEGUN, again(30, 8 * MSS, 2 * MSS)],
+            True,
+            "no ACK of it for 28.2 ms; it also carries 1448 bytes of new data",
+        ),
+        (
+            [*BEGUN, again(30, 8 * MSS, 2 * MSS), again(90, 9 * MSS, MSS)],
+            True,
+            "no ACK of it for 60.0 ms",
+        ),
+        (
             [*SENT, SACK | {"time_ns": ns(29)}, again(30, MSS)],
             True,
             "an ACK of data before it came 1.0 ms ago: the next gap",
