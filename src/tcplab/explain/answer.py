@@ -78,7 +78,9 @@ class Explanation:
         if not self.conversations and self.recorded.near is None:
             return str(REPORT["no-packets"])
         if one is None:
-            return str(REPORT["no-data" if self.conversations else "no-connection"])
+            has_data = any(conversation.timelines for conversation in self.conversations)
+            absent = "no-wait" if has_data else "no-data" if self.conversations else "no-connection"
+            return str(REPORT[absent])
         if one.cause == "not-connected":
             return one.evidence
         text = self._share(one) + one.title

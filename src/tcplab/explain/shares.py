@@ -472,7 +472,7 @@ def _whose_turns(nexts: Mapping[str, Sequence[int]], waited: Sequence[Interval])
     turns = {}
     for side in ("client", "server"):
         times = np.array([*nexts.get(side, ()), NEVER_NS])
-        turns[side] = times[np.searchsorted(times, since)]
+        turns[side] = times[np.searchsorted(times[:-1], since)]
     is_client = (turns["client"] <= turns["server"]) & (turns["client"] < NEVER_NS)
     return (("server", "client")[turn] for turn in is_client.tolist())
 

@@ -32,10 +32,11 @@ def straightened(rows: SegmentArray) -> tuple[SegmentArray, list[str]]:
         place, step_ns, by_stamps = found
         rows = rows.copy()
         rows["time_ns"][place:] -= step_ns
-        how = "by the senders' TSval" if by_stamps else "at least, and no TSval shows how far"
+        how = "by the senders' TSval" if by_stamps else "the clock, or the order of the packets"
+        what = "the clock stepped" if by_stamps else "the times step"
         which = "back" if step_ns < 0 else "ahead"
         notes.append(
-            f"the clock stepped {which} by {abs(step_ns) / 1e6:.0f} ms before packet"
+            f"{what} {which} by {abs(step_ns) / 1e6:.0f} ms before packet"
             f" {int(rows['packet'][place])} ({how}): later times are corrected"
         )
     return rows, notes

@@ -245,7 +245,7 @@ def set_back(talk: Talk) -> None:
         (in_vxlan, ""),
         (in_geneve, ""),
         (in_vxlan_gpe, ""),
-        (set_back, "the clock stepped back by"),
+        (set_back, "the times step back by"),
     ],
 )
 def test_odd_captures_get_the_same_verdict(
@@ -290,6 +290,16 @@ def test_clocks_of_two_hosts_may_differ(offset_ms: int, tmp_path: Path) -> None:
     assert len(explanation.conversations[0].timelines) == 2, explanation.report()
     assert ("the peer's clock is" in explanation.report()) is (offset_ms > 5)
     assert "the rate of the link" not in explanation.report()
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "sentence"), [(-90 * MS, "the captured data shows no wait"), (1 << 62, "")]
+)
+def test_odd_times_are_no_wait(step_ns: int, sentence: str, tmp_path: Path) -> None:
+    talk = Talk()
+    talk.segment(0, "PA", 1, 1, 100)
+    talk.segment(1, "PA", 1, 101, 100, step_ns=step_ns)
+    assert sentence in verdict_on(talk, tmp_path).sentence
 
 
 def test_a_capture_without_tcp_says_what_it_holds(
