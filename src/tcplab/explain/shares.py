@@ -426,13 +426,15 @@ def spans(conversation: Conversation) -> list[Interval]:
         return within(merged([*result, *messages.values()]), [conversation.looked_at_ns])
     if handshake and client is None and server is None and given_up_ns is not None:
         result.append((handshake[1], given_up_ns))
+    edges: list[int] = []
     for timeline in (client, server):
         if timeline is not None and timeline.segments:
             end_ns = max(segment.acked_ns or segment.time_ns for segment in timeline.segments)
             if timeline is server:  # a client that only reads waits until it has read
                 reads = (e.time_ns for e in conversation.logs.get("client", ()) if e.name == "read")
                 end_ns = max(end_ns, *reads, end_ns)
-            result.append((timeline.start_ns, end_ns))
+            edges += [timeline.start_ns, end_ns]
+    result += [(min(edges), max(edges))] if edges else []
     return within(merged(result), [conversation.looked_at_ns])
 
 

@@ -292,6 +292,18 @@ def test_clocks_of_two_hosts_may_differ(offset_ms: int, tmp_path: Path) -> None:
     assert "the rate of the link" not in explanation.report()
 
 
+def test_the_wait_for_a_single_answer_counts(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.segment(0, "PA", 1, 1, 100)
+    talk.segment(1, "A", 1, 101)
+    talk.segment(1, "PA", 1, 101, 100, step_ns=120 * MS)
+    talk.segment(0, "A", 101, 101)
+    verdict = verdict_on(talk, tmp_path).verdict
+    assert verdict is not None
+    assert (verdict.cause, verdict.ms >= 120) == ("server", True)
+
+
 @pytest.mark.parametrize(
     ("step_ns", "sentence"), [(-90 * MS, "the captured data shows no wait"), (1 << 62, "")]
 )
