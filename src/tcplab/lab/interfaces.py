@@ -11,7 +11,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_network
 from typing import Any, Final, Self
 
@@ -105,8 +105,8 @@ class Interfaces:
         what = f"naming the neighbour {address}"
         self._ask(what, self._rtnl.RTM_NEWNEIGH, fields, attributes, _NEW)
 
-    def route_congestion(self, name: str, address: str, congestion: str) -> None:
-        """Set the congestion control of the routes to an address and its network (ip-route(8)).
+    def route_metrics(self, name: str, address: str, metrics: Mapping[str, str | int]) -> None:
+        """Set metrics of the routes to an address and its network (ip-route(8)).
 
         Of an IPv6 address, only the route to its network is changed, because the kernel does not
         replace its route to a local address.
@@ -126,11 +126,11 @@ class Interfaces:
                 ("RTA_DST", destination),
                 ("RTA_OIF", self.index(name)),
                 ("RTA_PREFSRC", address),
-                ("RTA_METRICS", {"attrs": [("RTAX_CC_ALGO", congestion)]}),
+                ("RTA_METRICS", {"attrs": [*metrics.items()]}),
             ]
             if ":" in address:
                 attributes.append(("RTA_PRIORITY", _IPV6_PRIORITY))
-            what = f"congestion control of the route to {destination}/{bits}"
+            what = f"metrics of the route to {destination}/{bits}"
             self._ask(what, rtnl.RTM_NEWROUTE, fields, attributes, _OLD)
 
     def set_offloads(self, name: str, offloads: Sequence[str], *, on: bool) -> None:

@@ -70,6 +70,8 @@ class Lab(Network):
         sysctls: sysctls to set on each host after PINNED_SYSCTLS
         congestion: congestion control of every connection that does not choose one, even in
             programs started by hand, whatever the machine's default
+        initial_window: number of segments that a host may send before the first ACK (initcwnd in
+            ip-route(8)); by default the kernel's 10
         **wire: other parameters of :meth:`Link.update` for both directions, such as aqm="codel" or
             ecn=True (which also makes the hosts' TCP request ECN)
     """
@@ -87,6 +89,7 @@ class Lab(Network):
         sysctls: Mapping[str, str] | None = None,
         clients: int | Sequence[float] = 1,
         congestion: str = "cubic",
+        initial_window: int | None = None,
         **wire: Any,
     ) -> None:
         super().__init__()
@@ -99,6 +102,10 @@ class Lab(Network):
         self.rtt_ms = rtt_ms
         self.offload = offload
         self.congestion = congestion
+        self._metrics: dict[str, str | int] = {}
+        if initial_window is not None:
+            whole("initial_window", initial_window, 1, 1000, unit=" segments")
+            self._metrics["RTAX_INITCWND"] = initial_window
         self.client = Host(self, "client", "10.0.0.1", "eth0")
         numbers = range(2, len(self.client_rtts_ms) + 1)
         others = [Host(self, f"client{n}", f"10.0.0.{n + 1}", "eth0") for n in numbers]
@@ -119,7 +126,8 @@ class Lab(Network):
             for host in self._hosts:
                 for key, value in {**PINNED_SYSCTLS, **ecn, **(sysctls or {})}.items():
                     host.sysctl(key, value)
-            self._routes_choose = not self._choose_congestion()
+            if not self._choose_congestion():
+                self._metrics["RTAX_CC_ALGO"] = congestion
             self._make_interfaces()
             self._wire, self.link = self._start_wire()
             self.link.update(**link)
@@ -168,8 +176,8 @@ class Lab(Network):
             for host in self._hosts:
                 with self._interfaces(host.name) as own:
                     own.add_address(host.interface, _ipv6(host))
-                    if self._routes_choose:
-                        own.route_congestion(host.interface, _ipv6(host), self.congestion)
+                    if self._metrics:
+                        own.route_metrics(host.interface, _ipv6(host), self._metrics)
                     self._add_neighbours(own, host, _ipv6)
 
     def close(self) -> None:
@@ -256,8 +264,8 @@ class Lab(Network):
                 self._configure(host, self.offload)
                 with self._interfaces(host.name) as own:
                     own.set_up("lo")
-                    if self._routes_choose:
-                        own.route_congestion("lo", "127.0.0.1", self.congestion)
+                    if self._metrics:
+                        own.route_metrics("lo", "127.0.0.1", self._metrics)
                     self._add_neighbours(own, host, lambda other: other.address)
 
     def _configure(self, host: Host, offload: bool) -> None:
@@ -266,8 +274,8 @@ class Lab(Network):
             own.set_up(host.interface)
             if not offload:
                 own.set_offloads(host.interface, OFFLOADS, on=False)
-            if self._routes_choose:
-                own.route_congestion(host.interface, host.address, self.congestion)
+            if self._metrics:
+                own.route_metrics(host.interface, host.address, self._metrics)
 
     def _add_neighbours(
         self, own: Interfaces, host: Host, address_of: Callable[[Host], str]

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -103,6 +104,13 @@ def test_programs_started_by_hand_have_the_pinned_congestion_control(congestion:
 
 def congestion_of(end: socket.socket) -> str:
     return end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+def test_initial_window_is_that_of_the_lab_or_ten_segments() -> None:
+    for window, expected in ((None, 10), (40, 40)):
+        with Lab(initial_window=window) as lab, connection(lab) as ends:
+            infos = [end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 84) for end in ends]
+            assert [struct.unpack_from("I", info, 80)[0] for info in infos] == [expected] * 2
 
 
 def test_missing_congestion_control_names_the_available_ones() -> None:
