@@ -8,7 +8,8 @@ from __future__ import annotations
 import secrets
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -17,7 +18,13 @@ from tcplab.grading import Numbers, Verdict
 from tcplab.grading.captures import bounds_of
 from tcplab.grading.checks import combine, numbers_in, one_of, sizes_in
 from tcplab.grading.packets import NO_PROBES, OwnPacket, connected
-from tcplab.grading.programs import compiled, departures, how_it_ended, run_into_file
+from tcplab.grading.programs import (
+    always_held,
+    compiled,
+    departures,
+    how_it_ended,
+    run_into_file,
+)
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
 
@@ -55,8 +62,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "corked_bytes": own.integer("corked full", 4, 7) * mss + held,
         "held_bytes": held,
         "capture": own.captures()[0],
-        "answers": own.integer("answers", 18, 24),
-        "answers_rtt_ms": own.pick("answers_rtt_ms", [70, 80, 90]),
+        "answers": own.integer("answers", 13, 18),
         "step_bytes": own.of_course.pick("step_bytes", [n for n in range(101, 300, 2) if n % 5]),
     }
 
@@ -150,8 +156,8 @@ def check_q8(submission: Submission) -> Verdict:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compile respond.c and send 12 answers over a link with a 75 ms RTT."""
-    return look_at_answers(submission, 12, 75)
+    """Compile respond.c and send 12 answers."""
+    return look_at_answers(submission, 12)
 
 
 # ---- respond.c -----------------------------------------------------------------------------------
@@ -173,25 +179,31 @@ def wanted(file: bytes, parts: Sequence[int]) -> list[bytes]:
 
 
 @compiled("respond.c")
-def look_at_answers(submission: Submission, answers: int, rtt_ms: float) -> Verdict:
-    """Run the learner's program against sendfile_server; check the bytes, then the segments."""
+def look_at_answers(submission: Submission, answers: int) -> Verdict:
+    """Run the learner's program against sendfile_server; check the bytes, then the segments.
+
+    The first ACK comes when most answers have been sent.
+    """
     parts = part_sizes(answers, submission.numbers["step_bytes"])
     file = secrets.token_bytes(sum(parts))
-    run, received = run_into_file(
+    start = partial(
+        run_into_file,
         submission,
         submission.compile("respond.c"),
         ["10.0.0.2", "{port}", "file", str(answers)],
-        lab={"rtt_ms": rtt_ms},
+        lab={"rtt_ms": 25 * answers, "initial_window": 4 * answers},
         files={"file": file},
         limits=Limits(wall_s=15, cpu_s=6, processes=8),
     )
+    run, received = start()
     due = wanted(file, parts)
     if not run.outcome.ok:
         return Verdict(0, f"{how_it_ended(run, 'respond')}.")
     if received != b"".join(due):
         return Verdict(0, _difference(received, due))
     ends = list(accumulate(map(len, due)))
-    return combine([(0.5, _look_at_pieces(run, ends)), (0.5, _look_at_waiting(run, ends))])
+    waiting = _look_at_waiting(run, lambda: start()[0], ends)
+    return combine([(0.5, _look_at_pieces(run, ends)), (0.5, waiting)])
 
 
 def _difference(received: bytes, due: list[bytes]) -> str:
@@ -220,28 +232,21 @@ def _look_at_pieces(run: LabRun, ends: list[int]) -> Verdict:
     )
 
 
-def _look_at_waiting(run: LabRun, ends: list[int]) -> Verdict:
+def _look_at_waiting(run: LabRun, again: Callable[[], LabRun], ends: list[int]) -> Verdict:
     """Check that the end of an answer does not wait for the ACK of the answer before it.
 
-    The round trip is far longer than the pause between two answers, so the end of the previous
-    answer is still in flight. Nagle's algorithm in Linux never lets a small segment leave then,
-    and a segment that is held until the next answer does not end where an answer ends.
+    The end of the previous answer is still in flight, and Nagle's algorithm in Linux never lets a
+    small segment leave then.
     """
     at_once, small_end = 0, 0
-    sent = departures(run)
-    last = sum(end in {departure.end_bytes for departure in sent} for end in ends)
-    for departure in sent:
+    for departure in departures(run):
         at_once += departure.end_bytes in ends and departure.acked_bytes < small_end
         if departure.size_bytes < MSS_BYTES:
             small_end = departure.end_bytes
-    if 2 * at_once >= len(ends) and 4 * last > 3 * len(ends):
-        return Verdict(1, "No answer's end waited for an ACK or for the next answer.")
     if 2 * at_once >= len(ends):
-        return Verdict(
-            0,
-            f"Of {len(ends)} answers, only {last} end where a segment ends. The others waited for"
-            " the next answer.",
-        )
+        if waited := always_held(run, again, ends):
+            return Verdict(0, f"Of {len(ends)} answers, {waited} waited for the next answer.")
+        return Verdict(1, "No answer's end waited for an ACK or for the next answer.")
     return Verdict(
         0,
         f"There is an answer every 25 ms, but of {len(ends)} answers only {at_once} ended in a"

@@ -12,7 +12,8 @@ import random
 import secrets
 import statistics
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from tcplab.grading.checks import (
 )
 from tcplab.grading.packets import SYN_1460, OwnPacket, connected, with_packet
 from tcplab.grading.programs import (
+    always_held,
     compiled,
     departures,
     how_it_ended,
@@ -84,7 +86,7 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "ticker_rtt_ms": own.integer("ticker_rtt_ms", 5, 29),
         "captures": own.captures(3),
         "questions": own.integer("questions", 15, 20),
-        "lines": own.integer("lines", 120, 170, 10),
+        "lines": own.integer("lines", 70, 120, 10),
         "pieces": _pieces(own),
         "factor": own.of_course.integer("factor", 33, 97, 2),
         "stamp_step": own.of_course.integer("stamp_step", 2, 99),
@@ -254,8 +256,6 @@ PORT = 9000
 
 QUESTION_BYTES, ANSWER_BYTES, QUESTION_RTT_MS = 35, 2, 40
 MIRROR_BYTES = 2_000_000
-#: With this RTT, some lines are always in flight, but fewer than fit in the initial window.
-JOURNAL_RTT_MS = 8
 
 
 def question_bytes(questions: int, version: int) -> bytes:
@@ -432,13 +432,15 @@ def _last_json(output: bytes) -> Mapping[str, Any]:
 @compiled("journal.c")
 def look_at_journal(submission: Submission, lines: int) -> Verdict:
     """Check that each segment ends where a line ends, and that no line waits for an ACK."""
-    run = submission.run_in_lab(
+    start = partial(
+        submission.run_in_lab,
         submission.compile("journal.c"),
         [SERVER, "{port}", str(lines)],
         peer=[sys.executable, PEER, "read"],
-        lab={"rtt_ms": JOURNAL_RTT_MS},
+        lab={"rtt_ms": 2 * lines, "initial_window": 4 * lines},
         limits=LIMITS,
     )
+    run = start()
     expected = journal_lines(lines, submission.numbers["stamp_step"])
     wrong = _not_the_bytes(run, "journal", b"".join(expected))
     if wrong is not None:
@@ -453,18 +455,17 @@ def look_at_journal(submission: Submission, lines: int) -> Verdict:
             " the middle of a line. It gave pieces to TCP.",
         )
     whole = Verdict(1, "Every segment ends where a line ends.")
-    return combine([(0.5, whole), (0.5, _look_at_waiting(run, lines))])
+    return combine([(0.5, whole), (0.5, _look_at_waiting(run, start, ends))])
 
 
-def _look_at_waiting(run: LabRun, lines: int) -> Verdict:
-    """Check that lines leave while earlier lines are still unacknowledged."""
+def _look_at_waiting(run: LabRun, again: Callable[[], LabRun], ends: set[int]) -> Verdict:
+    """Check that lines leave before earlier ones are acknowledged, and before the next."""
     sent = departures(run)
     ahead = sum(segment.is_ahead for segment in sent)
-    # On a busy machine, a needless retransmission closes the window, which then holds lines.
-    if 2 * len(sent) < lines:
+    if always_held(run, again, ends):
         return Verdict(
             0,
-            f"In {len(sent)} segments for {lines} lines, lines wait for each other. What holds"
+            f"In {len(sent)} segments for {len(ends)} lines, lines wait for each other. What holds"
             " them?",
         )
     if 2 * ahead < len(sent) - 1:

@@ -69,13 +69,13 @@ MUTANTS = {
         files={"respond.c": [(SEND_PART, "    set_option(fd, TCP_CORK, 0);\n" + SEND_PART)]},
         breaks="the cork must be pulled after the last piece",
     ),
-    "every-third-answer-waits-for-the-next": Mutant(
+    "every-fifth-answer-waits-for-the-next": Mutant(
         loses={"q7": 0.5},
         files={
             "respond.c": [
                 (
                     "    set_option(fd, TCP_CORK, 0);\n",
-                    "    if (number % 3 != 1)\n        set_option(fd, TCP_CORK, 0);\n",
+                    "    if (number % 5 != 4)\n        set_option(fd, TCP_CORK, 0);\n",
                 )
             ]
         },

@@ -164,17 +164,16 @@ MUTANTS = {
             ]
         },
     ),
-    "journal-two-or-three-lines-at-a-time": Mutant(
+    "journal-in-pairs": Mutant(
         loses={"q9": 0.5},
         files={
             "journal.c": [
-                ("    char line[80];", "    static char some[240];\n    char line[80];"),
+                ("    char line[80];", "    static char pair[160];\n    char line[80];"),
                 (
                     "    put(fd, line, 0);",
                     (
-                        "    strcat(some, line);\n"
-                        "    if (number % 5 != 1 && number % 5 != 4)\n        return;\n"
-                        "    put(fd, some, 0);\n    *some = 0;"
+                        "    strcat(pair, line);\n    if (number % 2 == 0)\n        return;\n"
+                        "    put(fd, pair, 0);\n    *pair = 0;"
                     ),
                 ),
             ]

@@ -85,6 +85,18 @@ MUTANTS = {
         },
         breaks="data sent with MSG_MORE waits for more data",
     ),
+    "every-fifth-record-waits": Mutant(
+        loses={"q7": 0.5},
+        files={
+            "records.c": [
+                (
+                    "    send_all(fd, record, length);\n",
+                    "    send(fd, record, length, number % 5 == 4 ? MSG_MORE : 0);\n",
+                )
+            ]
+        },
+        breaks="data sent with MSG_MORE waits for more data",
+    ),
     "nagle-behind-decoys": Mutant(
         loses={"q7": 0.5},
         files={

@@ -2,7 +2,7 @@
 
 import functools
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec
@@ -16,6 +16,8 @@ from tcplab.segments import FROM_CLIENT, FROM_SERVER
 _P = ParamSpec("_P")
 _Check = Callable[Concatenate[Submission, _P], Verdict]
 
+#: Runs in each of which a message must be held before a program loses points for it.
+_RUNS = 3
 #: Number of bytes that a program may send in addition to twice the size of its files.
 MOST_BESIDE_BYTES = 1 << 20
 _NO_IO_URING = " In grading, calls of io_uring fail with ENOSYS. Fall back to poll() or threads."
@@ -116,3 +118,28 @@ def departures(run: LabRun, from_client: bool = True) -> list[Departure]:
             start = int(row["seq"]) - 1
             sent.append(Departure(start, start + int(row["payload_bytes"]), acked))
     return sent
+
+
+def held(run: LabRun, ends: Collection[int]) -> int:
+    """Return how many messages, given by their ends, left together with the next one.
+
+    After a needless retransmission, TCP holds messages that the program does not. It must not hold
+    any before, so the run needs an `initial_window` for all of them, and a longer RTT than it
+    takes to send them. Otherwise an ACK releases messages that the program holds.
+    """
+    rows = run.client_segments
+    again = rows["is_retransmission"].nonzero()[0]
+    sent = departures(replace(run, client_segments=rows[: again[0]] if len(again) else rows))
+    return sum(segment.start_bytes < end < segment.end_bytes for segment in sent for end in ends)
+
+
+def always_held(run: LabRun, again: Callable[[], LabRun], ends: Collection[int]) -> int:
+    """Return the smallest number of held messages in a run and, if there are any, in two more.
+
+    A busy machine may hold a message in one of the runs. A program that holds messages always does.
+    """
+    fewest = held(run, ends)
+    for _ in range(_RUNS - 1):
+        if fewest and (other := again()).outcome.ok:
+            fewest = min(fewest, held(other, ends))
+    return fewest

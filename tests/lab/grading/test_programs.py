@@ -7,6 +7,7 @@ from tcplab.grading.checks import Verdict
 from tcplab.grading.programs import (
     MOST_BESIDE_BYTES,
     Departure,
+    always_held,
     compiled,
     departures,
     how_it_ended,
@@ -84,6 +85,24 @@ def test_departures_count_acknowledged_bytes() -> None:
     assert [departure.is_ahead for departure in sent] == [False, True, False, True]
     assert departures(run, from_client=False) == [Departure(0, 2, 0)]
     assert departures(run_of(rows((1, 0, 1, 0, False)))) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "fewest"), [("1", 0), ("2", 0), ("31", 0), ("332", 0), ("333", 1), ("33x", 1)]
+)
+def test_message_is_held_if_it_is_in_each_run_before_any_retransmission(
+    seen: str, fewest: int
+) -> None:
+    syn = [(0, 0, 0, 0, False), (1, 0, 1, 0, False)]
+    kinds = {
+        "1": [(0, 1, 1, 10, False), (0, 11, 1, 10, False)],
+        "2": [(0, 1, 1, 10, False), (0, 1, 1, 10, True), (0, 11, 1, 20, False)],
+        "3": [(0, 1, 1, 20, False)],
+        "x": [],
+    }
+    failed = Outcome(1, None, None, 0, b"", b"", b"")
+    runs = [run_of(rows(*syn, *kinds[kind]), failed if kind == "x" else None) for kind in seen]
+    assert always_held(runs[0], iter(runs[1:]).__next__, [10, 20, 30]) == fewest
 
 
 @pytest.mark.parametrize(
