@@ -2,11 +2,11 @@
 
     python peer.py RECORD_BYTES ROUNDS RECORDS READ_BYTES PAUSE_S
 
-It accepts one connection. In each of ROUNDS rounds it sends a state, often with events around it,
-waits PAUSE_S seconds, and reads RECORDS records or up to twice as many. Each number is larger than
-the last by a random step. Then it sends 0 and reads to the end. READ_BYTES is SO_RCVBUF, and 0
-leaves it to the kernel. The program prints the port on which it listens, and at the end a line of
-JSON. This has
+It accepts one connection. In each of ROUNDS rounds it waits PAUSE_S seconds, sends a state, often
+with events around it, waits again, and reads RECORDS records or up to twice as many. Each number is
+larger than the last by a random step. Then it sends 0 and reads to the end. READ_BYTES is
+SO_RCVBUF, and 0 leaves it to the kernel. The program prints the port on which it listens, and at
+the end a line of JSON. This has
 
 - "waited", the records that arrived after each round's last state was sent, and before it or a
   newer number did,
@@ -15,6 +15,8 @@ JSON. This has
   record whose number has not been sent is damaged,
 - "events", how many events were sent, and how many have exactly one record, in their order,
 - "stale", the records with a state that a newer one had replaced before the last event,
+- "pauses", for each round, when its second pause began and ended by CLOCK_MONOTONIC, how many
+  records had been read, and how many came before the first with a number of this round or later,
 - "records", the number of records.
 """
 
@@ -67,8 +69,10 @@ def main() -> None:
     connection.settimeout(PATIENCE_S)
     numbers: list[int | None] = []
     sent: list[int] = []
+    pauses: list[tuple[float, float, int, int]] = []  # the last is the round's first number
     before: dict[int, int] = {}  # for each number that must arrive, the records before it was sent
     for turn in range(rounds):
+        time.sleep(pause_s if turn else 0)  # until the sender waits for us
         new = []
         for kind in secrets.choice(KINDS) if turn else KINDS[0]:
             least = (new or sent or [0])[-1] + 1 + secrets.randbelow(MOST_STEP)
@@ -78,14 +82,20 @@ def main() -> None:
         before |= {number: len(numbers) for number in new if is_event(number)}
         before[last_state] = len(numbers)
         connection.sendall(struct.pack(f"!{len(new)}I", *new))
+        start_s = time.monotonic()
         time.sleep(pause_s)
+        pauses.append((start_s, time.monotonic(), len(numbers), new[0]))
         count = records + secrets.randbelow(records + 1)
         numbers += [read_record(connection, size) for _ in range(count)]
     connection.sendall(bytes(4))
     while (number := read_record(connection, size)) is not None:
         numbers.append(number)
     connection.close()
-    print(json.dumps(report(sent, before, numbers)))
+    fresh = [
+        (*pause, next((i for i, one in enumerate(numbers) if (one or 0) >= least), len(numbers)))
+        for *pause, least in pauses
+    ]
+    print(json.dumps({**report(sent, before, numbers), "pauses": fresh}))
 
 
 def is_event(number: int) -> bool:

@@ -5,12 +5,16 @@ Learners get this file. The hidden judge also uses `look_at_live`, with random p
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tcplab.errors import ParameterError
 from tcplab.grading import Numbers, Verdict
@@ -20,6 +24,7 @@ from tcplab.grading.packets import ECE, SYN, Heard, OwnPacket, connected
 from tcplab.grading.programs import compiled, how_it_ended
 from tcplab.grading.sandbox import Limits
 from tcplab.grading.submission import LabRun, Submission
+from tcplab.lab import Lab
 from tcplab.segments import FROM_CLIENT
 
 #: The notebook variables with the answer to each question; none if the answer is a program.
@@ -194,14 +199,14 @@ def _echoes(submission: Submission, packets: Sequence[OwnPacket]) -> list[bool]:
 
 
 def check_q7(submission: Submission) -> Verdict:
-    """Compile live.c and send it 16 states, with events around them."""
+    """Compile live.c and send it 12 states, with events around them."""
     return look_at_live(submission, PUBLIC)
 
 
 # ---- live.c --------------------------------------------------------------------------------------
 
 PEER = str(Path(__file__).parent / "peer.py")
-PAUSE_S = 0.08
+PAUSE_S = 0.1
 #: A receive buffer so small that most waiting records are in the sender's queue.
 READ_BYTES = 8192
 #: Maximum median of the records that arrive before a new one. It is 1.5 times the number that
@@ -228,10 +233,12 @@ class Asked:
 
 
 #: The parameters of the public check. The hidden judge draws none of them.
-PUBLIC = Asked(rounds=16, records=12, rtt_ms=60, far_rtt_ms=60)
+PUBLIC = Asked(rounds=12, records=12, rtt_ms=60, far_rtt_ms=60)
 
 
-def run_live(submission: Submission, *arguments: object, **lab: Any) -> LabRun:
+def run_live(
+    submission: Submission, *arguments: object, queues: Queues | None = None, **lab: Any
+) -> LabRun:
     """Run the learner's program against peer.py."""
     return submission.run_in_lab(
         submission.compile("live.c"),
@@ -239,7 +246,66 @@ def run_live(submission: Submission, *arguments: object, **lab: Any) -> LabRun:
         peer=[sys.executable, PEER, *map(str, arguments)],
         lab=lab,
         limits=Limits(wall_s=25, cpu_s=8, processes=8),
+        beside=queues.measured if queues else nullcontext,
     )
+
+
+@dataclass
+class Queues:
+    """Samples of a connection's queues, for as long as a program runs."""
+
+    #: when each began and ended, the bytes written and not read, the client's bytes without ACK
+    samples: list[tuple[float, float, int, int]] = field(default_factory=list)
+
+    @contextmanager
+    def measured(self, network: Lab) -> Iterator[None]:
+        """Take a sample every 5 ms while the body runs."""
+        done = threading.Event()
+        with (
+            network.open_file(network.client, "/proc/net/tcp", os.O_RDONLY) as client,
+            network.open_file(network.server, "/proc/net/tcp", os.O_RDONLY) as server,
+        ):
+            taker = threading.Thread(target=self._take, args=(client, server, done))
+            taker.start()
+            try:
+                yield
+            finally:
+                done.set()
+                taker.join()
+
+    def _take(self, client: IO[bytes], server: IO[bytes], done: threading.Event) -> None:
+        while not done.wait(0.005):
+            start_s = time.monotonic()
+            # First the client. What moves meanwhile is counted twice, and never left out.
+            ours, theirs = _connections(client), _connections(server)
+            end_s = time.monotonic()
+            for (own, _), (unacked, _, _) in ours.items():
+                for (_, other), (back, unread, accepted) in theirs.items():
+                    if own == other and accepted:
+                        self.samples.append((start_s, end_s, unacked + unread, back))
+
+    def begun(self, start_s: float, end_s: float, read_bytes: int, size: int) -> int | None:
+        """Return how many records were begun when the client had all numbers, in a pause."""
+        queued = [
+            queued
+            for first_s, last_s, queued, unacked in self.samples
+            if start_s < first_s and last_s < end_s and not unacked
+        ]
+        return -(-(read_bytes + min(queued)) // size) if queued else None
+
+
+def _connections(table: IO[bytes]) -> dict[tuple[bytes, bytes], tuple[int, int, bool]]:
+    """Return both ends of each established connection, its two queues, and whether it has a file.
+
+    See proc_net_tcp.rst.
+    """
+    found = {}
+    for line in os.pread(table.fileno(), 1 << 16, 0).splitlines()[1:]:
+        words = line.split()
+        if words[3] == b"01":
+            sent, came = words[4].split(b":")
+            found[words[1], words[2]] = int(sent, 16), int(came, 16), words[9] != b"0"
+    return found
 
 
 @compiled("live.c")
@@ -247,7 +313,8 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
     """Check that records are whole and new, that no event is lost, and that enough is in flight."""
     size = submission.numbers["record_bytes"]
     arguments = (size, asked.rounds, asked.records, READ_BYTES, PAUSE_S)
-    near = run_live(submission, *arguments, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
+    queues = Queues()
+    near = run_live(submission, *arguments, queues=queues, rtt_ms=asked.rtt_ms, sysctls=BUFFERS)
     if damage := _damage(near):
         return Verdict(0, f"{damage} Nothing else counts until every record is whole.")
     age = _look_at_the_age(near, asked)
@@ -256,7 +323,27 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
     far = run_live(submission, size, 1, FAR_RECORDS, 0, 0, rtt_ms=asked.far_rtt_ms, **FAR)
     if damage := _damage(far):
         return Verdict(0, f"Over {asked.far_rtt_ms} ms: {damage}")
-    return combine([(0.3, age), (0.5, _look_at_the_events(near)), (0.2, _look_at_the_flight(far))])
+    events = _look_at_the_events(near)
+    if events.passed and (late := _late_rounds(near, queues, size)):
+        events = Verdict(
+            0,
+            f"All events arrived, but {late} times the program had a newer number, and then began"
+            " two or more records without it. When does it look for the newest number?",
+        )
+    return combine([(0.3, age), (0.5, events), (0.2, _look_at_the_flight(far))])
+
+
+def _late_rounds(run: LabRun, queues: Queues, size: int) -> int:
+    """Return in how many rounds records were begun with an old number, 0 if in a few."""
+    assert run.peer is not None
+    rounds = late = 0
+    for start_s, end_s, read, fresh in run.peer["pauses"]:
+        begun = queues.begun(start_s, end_s, read * size, size)
+        if begun is not None:
+            rounds += 1
+            # A program that waits in send() has chosen one record's number before.
+            late += fresh - begun > 1
+    return late if 4 * late > rounds else 0
 
 
 def _damage(run: LabRun) -> str:

@@ -107,6 +107,17 @@ MUTANTS = {
             ]
         },
     ),
+    "looks-for-numbers-at-every-fifth-record": Mutant(
+        loses={"q7": 0.5},
+        files={
+            "live.c": [
+                (
+                    "uint32_t number = newest(fd, state); /*",
+                    "static int n; uint32_t number = state && n++ % 5 ? state : newest(fd, 0);/*",
+                )
+            ]
+        },
+    ),
     "forgets-the-state-before-an-event": Mutant(
         loses={"q7": 0.5},
         files={
