@@ -29,6 +29,8 @@ from tcplab.programs.pair import arguments
 from tcplab.programs.sources import source_folder
 
 MIB: Final = 1 << 20
+#: Number of bytes at an output's end that are kept, whatever its length.
+_LAST_BYTES: Final = 4096
 #: A program is stopped once more than this many bytes of its output have been dropped.
 MOST_DROPPED_BYTES: Final = 64 * MIB
 
@@ -175,6 +177,7 @@ class Started:
     def __post_init__(self) -> None:
         streams = {"output": self.process.stdout, "errors": self.process.stderr}
         self._taken: dict[str, bytearray] = {name: bytearray() for name in (*streams, "result")}
+        self._last: dict[str, bytes] = dict.fromkeys(self._taken, b"")  # of what is beyond a limit
         self._selector = self.owned.enter_context(selectors.DefaultSelector())
         for name, stream in {**streams, "result": self.result}.items():
             if stream is not None:
@@ -210,7 +213,10 @@ class Started:
         """
         try:
             stopped = self.read(self._left_s() if within_s is None else within_s)
-            more: dict[str, Any] = {name: bytes(data) for name, data in self._taken.items()}
+            more: dict[str, Any] = {
+                name: bytes(data[: len(data) - len(last)]) + last
+                for (name, data), last in zip(self._taken.items(), self._last.values(), strict=True)
+            }
             more["dropped_bytes"] = self.dropped_bytes
             if stopped is not None:
                 return Outcome(None, None, stopped, 0, **more)
@@ -227,7 +233,9 @@ class Started:
             self.stop()
 
     def read(self, within_s: float, until: Callable[[], bool] | None = None) -> str | None:
-        """Read the program's output, so that the program never blocks; drop data beyond the limit.
+        """Read the program's output, so that the program never blocks.
+
+        Data beyond the limit is dropped, except for the last bytes, which may hold a result.
 
         Return "wall" after `within_s`, "output" if too much was dropped, or None once `until` is
         true or all streams have ended. With `within_s` 0, only the available output is read.
@@ -250,6 +258,7 @@ class Started:
         most = self.limits.result_bytes if stream == "result" else self.limits.output_bytes
         kept = data[: most - len(self._taken[stream])]
         self._taken[stream] += kept
+        self._last[stream] = (self._last[stream] + data[len(kept) :])[-_LAST_BYTES:]
         return len(kept)
 
     def _left_s(self) -> float:

@@ -124,11 +124,12 @@ def test_each_limit_stops_a_program_and_is_named() -> None:
     assert b"No space left" in run_python(write, folder_bytes=4 << 20).errors
 
 
-def test_output_past_its_limit_is_cut_and_the_program_goes_on() -> None:
-    talk = "import sys; sys.stderr.write('x' * 3_000_000); print('y' * 50_000)"
+def test_output_past_its_limit_is_cut_before_its_end_and_the_program_goes_on() -> None:
+    talk = "import sys; sys.stderr.write('x' * 2_999_999 + '7'); print('y' * 50_000)"
     outcome = run_python(talk, output_bytes=100_000)
     assert outcome.ok, outcome.how_it_ended()
     assert (len(outcome.errors), outcome.output) == (100_000, b"y" * 50_000 + b"\n")
+    assert outcome.errors.endswith(b"x7")
     assert outcome.dropped_bytes == 2_900_000
     assert outcome.how_it_ended().endswith("(2900000 bytes of its output were dropped)")
 
