@@ -37,6 +37,8 @@ MAX_MEMBERS: Final = 5000
 MAX_BYTES: Final = 256 << 20
 #: Maximum number of bytes of a learner's archive within the LMS's archive.
 MAX_ARCHIVE_BYTES: Final = 512 << 20
+#: Maximum number of archives in one another, with that of the LMS.
+MAX_IN_ONE_ANOTHER: Final = 4
 _LIMITS: Final = StepLimits(wall_s=120, cpu_s=60, file_bytes=MAX_ARCHIVE_BYTES)
 
 #: Canvas joins the learner's name, LATE for late work, two numbers and the name of the file.
@@ -274,19 +276,28 @@ def _take(archive: Archive, target: Path, scratch: Path, replace: bool) -> str:
 def unpack(path: str, target: str, member: int | None = None) -> list[str]:
     """Unpack a learner's archive, without its outermost folders. Run this with apart().
 
-    The archive may be a member of another. Return notes on files that were left out.
+    The archive may be a member of another, and may hold only one that has the files. Return notes
+    on files that were left out.
     """
-    with _open(Path(path).open("rb")) as archive:
-        if member is None:
-            return _unpack(archive, Path(target))
-        info = archive.infolist()[member]
-        if info.file_size > MAX_ARCHIVE_BYTES:
-            raise StepError(f"has {info.file_size} bytes, more than {MAX_ARCHIVE_BYTES}")
-        copy = Path(f"{target}.zip")
-        copy.unlink(missing_ok=True)  # of the archive before, which may have been rejected
-        _extract(archive, info, copy)
-    with _open(copy.open("rb")) as archive:
-        return _unpack(archive, Path(target))
+    at = Path(path)
+    for depth in range(MAX_IN_ONE_ANOTHER):
+        with _open(at.open("rb")) as archive:
+            info = archive.infolist()[member] if member is not None else _only_archive(archive)
+            if info is None:
+                return _unpack(archive, Path(target))
+            if info.file_size > MAX_ARCHIVE_BYTES:
+                raise StepError(f"has {info.file_size} bytes, more than {MAX_ARCHIVE_BYTES}")
+            at, member = Path(f"{target}-{depth}.zip"), None
+            at.unlink(missing_ok=True)  # of the archive before, which may have been rejected
+            _extract(archive, info, at)
+    raise StepError("has archives in one another, and no file")
+
+
+def _only_archive(archive: zipfile.ZipFile) -> zipfile.ZipInfo | None:
+    """Return the archive's only file if that is an archive, too."""
+    files = list(_files(archive, []).items())
+    only = files[0] if len(files) == 1 else None
+    return only[1] if only and only[0][-1].casefold().endswith(".zip") else None
 
 
 def _unpack(archive: zipfile.ZipFile, target: Path) -> list[str]:

@@ -82,7 +82,7 @@ def of(*logins: str) -> set[str]:
 
 
 def test_archives_of_canvas_and_moodle_become_submissions(course: Path, tmp_path: Path) -> None:
-    """Use the file names of both systems; learners pack the files, their folder, or two folders."""
+    """Use the file names of both systems; learners pack files, folders or an archive."""
 
     def with_folder(folder: str) -> bytes:
         own = {f"{folder}{name}": data for name, data in FILES.items()}
@@ -93,11 +93,12 @@ def test_archives_of_canvas_and_moodle_become_submissions(course: Path, tmp_path
         "hopperbob_LATE_77_78_bob.zip": with_folder("tiny/"),
         "Carla C_123_assignsubmission_file_/carla.zip": with_folder("carla/tiny/"),
         "Dan D_124_assignsubmission_file_dan.zip": with_folder("some\\folder\\"),
+        "eve.zip": packed({"eve/tiny.zip": packed({"eve.zip": with_folder("eve/")})}),
     }
     first = collect("tiny", [lms(tmp_path, archives)], course=course)
     assert first.refused == {}
     assert set(first.done.values()) == {"new", "new; late"}
-    assert submitted(course) == of("ada", "bob", "carla", "dan")
+    assert submitted(course) == of("ada", "bob", "carla", "dan", "eve")
     again = collect("tiny", [lms(tmp_path, archives)], course=course)
     assert set(again.done.values()) == {"unchanged", "unchanged; late"}
 
