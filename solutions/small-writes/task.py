@@ -49,7 +49,6 @@ def numbers(own: Numbers) -> dict[str, Any]:
         "withheld": [own.integer(f"withheld {turn}", 20, 290) for turn in range(3)],
         "capture": own.captures()[0],
         "records": own.integer("records", 14, 19),
-        # An ACK releases a held record. With these, none comes while every second record is held.
         "step_bytes": own.of_course.pick("step_bytes", [step for step in range(5, 77) if step % 3]),
     }
 
