@@ -22,6 +22,7 @@ RUNNING: Final = ContextVar("RUNNING", default="measurement")
 #: of 51 experiments. Without them it was at most 58 % in all but one of 45, whose 64 clients keep
 #: both CPUs busy. In seven of eight undisturbed runs, no packet left the wire more than 6 ms late.
 _PRESSURE: Final = 0.6
+_OTHERS: Final = 0.1  #: with less of the CPUs' time, other programs change no number by more
 _LATE_MS: Final = 6.0
 _STALL_MS: Final = 50.0  #: lateness of a single packet that changes a rate
 _CPU_MS: Final = 10.0  #: a shorter time depends on the CPU even if packets cross a link
@@ -58,32 +59,46 @@ def disturbance(network: Network | None) -> Iterator[dict[str, Any]]:
 
     It has the worst lateness of the links of `network` and of each laboratory that was closed, the
     sum of their packets and of those that they missed, and, if the kernel reports it (PSI), the
-    share of the time in which a program waited for a CPU.
+    share of the time in which a program waited for a CPU, and the share of the CPUs' time that
+    other programs took.
     """
     found: dict[str, Any] = {}
-    ended, start_s, waited_s = len(Link.ended), time.monotonic(), _waited_s()
+    ended, start_s, before = len(Link.ended), time.monotonic(), _cpu_s()
     yield found
     links = Link.ended[ended:] + ([network.link.lateness()] if isinstance(network, Lab) else [])
     for name in ("wire_packets", "wire_missed"):
         found[name] = sum(link[name] for link in links)
     for name in ("wire_late_p99_ms", "wire_late_max_ms"):
         found[name] = max((link[name] for link in links), default=0.0)
-    if waited_s is not None:
-        share = ((_waited_s() or waited_s) - waited_s) / (time.monotonic() - start_s)
-        found["cpu_pressure"] = round(share, 3)
+    if before and (after := _cpu_s()):
+        took_s = time.monotonic() - start_s
+        found["cpu_pressure"] = round((after[0] - before[0]) / took_s, 3)
+        found["cpu_others"] = round((after[1] - before[1]) / took_s / (os.cpu_count() or 1), 3)
 
 
-def _waited_s() -> float | None:
+def _cpu_s() -> tuple[float, float] | None:
+    """Return for how many s programs have waited for a CPU, and others than this one have run.
+
+    The children of this process count as this program once they have ended.
+    """
     try:
-        text = Path("/proc/pressure/cpu").read_text()
+        pressure = Path("/proc/pressure/cpu").read_text()
+        user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
     except OSError:  # a kernel without PSI, or a container that hides it
         return None
-    return int(re.findall(r"^some .*total=(\d+)", text)[0]) / 1e6
+    waited_s = int(re.findall(r"^some .*total=(\d+)", pressure)[0]) / 1e6
+    return waited_s, (user + nice + system) / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
 
 
 def was_busy(found: Mapping[str, float]) -> bool:
     """Return True if a disturbance may have changed times, whatever was measured."""
-    return found.get("cpu_pressure", 0) > _PRESSURE or found["wire_late_p99_ms"] > _LATE_MS
+    is_late = found["wire_missed"] > 0 or found["wire_late_p99_ms"] > _LATE_MS
+    return is_late or _waited(found)
+
+
+def _waited(found: Mapping[str, float]) -> bool:
+    """Return True if programs waited for a CPU, and not only for each other."""
+    return found.get("cpu_pressure", 0) > _PRESSURE and found.get("cpu_others", 1) > _OTHERS
 
 
 def warning(result: Any) -> str:
@@ -100,7 +115,7 @@ def warning(result: Any) -> str:
     headings = " | ".join(column.heading for column in measured)
     shortest_ms = min((ms for column in measured for ms in _times_ms(result, column)), default=inf)
     late_ms, waited = origin["wire_late_max_ms"], origin.get("cpu_pressure", 0.0)
-    is_busy = waited > _PRESSURE
+    is_busy = _waited(origin)
     on_cpu = is_busy and ("CPU" in headings or shortest_ms < _CPU_MS or not origin["wire_packets"])
     is_slow = is_busy or origin["wire_late_p99_ms"] > _LATE_MS or late_ms > _STALL_MS
     affected = {
