@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import get_args
 
@@ -17,6 +18,7 @@ from tcplab.course.short_c import Ran
 from tcplab.errors import ParameterError
 from tcplab.experiments.diagnosis import run
 from tcplab.experiments.diagnosis.cases import Program
+from tcplab.experiments.diagnosis.run import CodeVerdict
 from tcplab.programs.compile import compile_program
 
 PROGRAMS = sorted((ROOT / "lessons/c").glob("*.c"))
@@ -116,6 +118,21 @@ def test_each_exercise_has_facts_wrong_programs_of_different_kinds_and_right_one
         assert len(CHANGES[slug]) - len(wrong) >= 3, slug
         assert set(ids) <= failing <= {*ids, "PASS", "runs"}, slug
         assert all(fact.says[0].isupper() and fact.says[-1] != "." for fact in case.facts)
+
+
+@pytest.mark.parametrize(
+    ("timed", "is_busy", "passed"), [(True, True, None), (True, False, False), (False, True, False)]
+)
+def test_a_fact_that_depends_on_time_is_not_judged_on_a_busy_machine(
+    timed: bool, is_busy: bool, passed: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = CodeVerdict("queues", False, "The line was busy for only 9 % of the time.", {}), timed
+    for name, value in {"_judged": judged, "was_busy": is_busy, "why_not_live": ""}.items():
+        monkeypatch.setattr(short_c, name, lambda *_, value=value: value)
+    monkeypatch.setattr(short_c, "_STALL_MS", inf)
+    verdict = short_c.check("queues", ROOT / "lessons/c/queues.c")
+    assert verdict.passed is passed
+    assert ("too busy to be sure" in verdict.message) is (passed is None)
 
 
 @pytest.mark.needs_lab

@@ -21,6 +21,7 @@ from tcplab.course.short_c.sources import copy, original, path_of, show
 from tcplab.errors import LabError, ParameterError
 from tcplab.experiments.diagnosis.run import CodeVerdict
 from tcplab.experiments.mode import announce, why_not_live
+from tcplab.experiments.provenance import disturbance, was_busy
 from tcplab.lab import Lab
 from tcplab.tables import grouped
 
@@ -39,7 +40,7 @@ __all__ = [
 __dir__ = __all__.copy
 
 
-#: A later end of a sleep, or a later packet, could explain a wait that a rule sees.
+#: A later end of a sleep could explain a wait that a rule sees, also if was_busy() cannot tell.
 _STALL_MS: Final = 40.0
 #: A run that the machine has disturbed is repeated, if the disturbance could explain the verdict.
 _TRIES: Final = 3
@@ -60,9 +61,9 @@ def check(slug: str, source: str | os.PathLike[str] | None = None) -> CodeVerdic
         message = f"The check needs a lab ({why}). Choose one of three recorded changes instead."
         return CodeVerdict(slug, None, message, {})
     for _ in range(_TRIES):
-        with _stalls_ms() as stalls:
-            verdict, timed, late = _judged(slug, path)
-        if verdict.passed or not (timed and (late or stalls[0] > _STALL_MS)):
+        with disturbance(None) as found, _stalls_ms() as stalls:
+            verdict, timed = _judged(slug, path)
+        if verdict.passed or not (timed and (was_busy(found) or stalls[0] > _STALL_MS)):
             return verdict
     message = f"{verdict.message} But the machine was too busy to be sure. Try again."
     return replace(verdict, passed=None, message=message)
@@ -89,29 +90,29 @@ def _stalls_ms() -> Iterator[list[float]]:
         thread.join()
 
 
-def _judged(slug: str, path: Path) -> tuple[CodeVerdict, bool, bool]:
+def _judged(slug: str, path: Path) -> tuple[CodeVerdict, bool]:
     """Run a program as its case demands, up to the first fact that does not hold.
 
-    Also return whether that fact depends on time, and whether the link was late.
+    Also return whether that fact depends on time.
     """
-    case = CASES[slug]
-    late, counts = False, dict[str, object]()
+    case, counts = CASES[slug], dict[str, object]()
     try:
-        for ran, late in runs_of_check(slug, case, path):
+        for ran in runs_of_check(slug, case, path):
             counts = {"segments": len(ran.sizes), "bytes": sum(ran.sizes), "calls": ran.calls}
             for number, fact in enumerate(case.facts):
                 if complaint := fact.rule(ran):
                     counts |= {"holds": [held.id for held in case.facts[:number]], "fails": fact.id}
                     message = f"{grouped(complaint)}. {fact.hint}".strip()
-                    return CodeVerdict(slug, False, message, counts), fact.timed, late
+                    return CodeVerdict(slug, False, message, counts), fact.timed
     except (ParameterError, LabError) as error:
-        return CodeVerdict(slug, False, f"{error}.", {"holds": [], "fails": "runs"}), False, late
+        counts = {"holds": [], "fails": "runs"}
+        return CodeVerdict(slug, False, f"{error}.", counts), isinstance(error, LabError)
     counts |= {"holds": [fact.id for fact in case.facts], "fails": ""}
     message = " ".join(f"{grouped(fact.says)}." for fact in case.facts)
-    return CodeVerdict(slug, True, message, counts), False, late
+    return CodeVerdict(slug, True, message, counts), False
 
 
-def runs_of_check(slug: str, case: Case, source: Path) -> Iterator[tuple[Ran, bool]]:
+def runs_of_check(slug: str, case: Case, source: Path) -> Iterator[Ran]:
     """Run a program once per run of its case, each time in a new lab."""
     random = Random()
     peer = random.choice(case.peer.split("|")).split()
@@ -137,5 +138,4 @@ def runs_of_check(slug: str, case: Case, source: Path) -> Iterator[tuple[Ran, bo
                     server=peer,
                 )
                 ran = replace(ran, original=before)
-            link = lab.link.lateness()
-            yield ran, link["wire_missed"] > 0 or link["wire_late_p99_ms"] > _STALL_MS
+            yield ran
