@@ -111,10 +111,8 @@ MUTANTS = {
         loses={"q7": 0.5},
         files={
             "live.c": [
-                (
-                    "uint32_t number = newest(fd, state); /*",
-                    "static int n; uint32_t number = state && n++ % 5 ? state : newest(fd, 0);/*",
-                )
+                ("    size_t left = 0;", "    int turn = 0;\n    size_t left = 0;"),
+                ("newest(fd, state); /*", "turn++ % 5 && state ? state : newest(fd, state); /*"),
             ]
         },
     ),
