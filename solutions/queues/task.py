@@ -246,7 +246,7 @@ def run_live(
         peer=[sys.executable, PEER, *map(str, arguments)],
         lab=lab,
         limits=Limits(wall_s=25, cpu_s=8, processes=8),
-        beside=queues.measured if queues else nullcontext,
+        during=queues.measured if queues else nullcontext,
     )
 
 

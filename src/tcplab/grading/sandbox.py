@@ -177,7 +177,7 @@ class Started:
     def __post_init__(self) -> None:
         streams = {"output": self.process.stdout, "errors": self.process.stderr}
         self._taken: dict[str, bytearray] = {name: bytearray() for name in (*streams, "result")}
-        self._last: dict[str, bytes] = dict.fromkeys(self._taken, b"")  # of what is beyond a limit
+        self._last: dict[str, bytes] = dict.fromkeys(self._taken, b"")  # the end of each cut output
         self._selector = self.owned.enter_context(selectors.DefaultSelector())
         for name, stream in {**streams, "result": self.result}.items():
             if stream is not None:

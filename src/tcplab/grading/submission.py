@@ -230,7 +230,7 @@ class Submission:
         files: Mapping[str, bytes] | None = None,
         limits: Limits = _RUN_LIMITS,
         connections: int = 1,
-        beside: Callable[[Lab], AbstractContextManager[Any]] = nullcontext,
+        during: Callable[[Lab], AbstractContextManager[Any]] = nullcontext,
     ) -> LabRun:
         """Run the learner's program on one host, and a program of the course on the other.
 
@@ -244,7 +244,7 @@ class Submission:
                 which Link.update() changes the way to the server before the run.
             connections: number of connections that are allowed. If there may be several, the
                 segments of all are returned.
-            beside: returns a context in which both programs run, such as a measurement.
+            during: returns a context in which both programs run, such as a measurement.
         """
         start = partial(self.start, built, files=files, limits=limits)
         parameters = dict(lab or {})
@@ -255,7 +255,7 @@ class Submission:
             with (
                 network.client.capture() as client_capture,
                 network.server.capture() as server_capture,
-                beside(network),
+                during(network),
             ):
                 if role == "client":
                     ends, port = _as_client(start, network, arguments, peer)
