@@ -103,6 +103,25 @@ def test_after_a_run_without_an_answer_the_next_one_has_another_machine(page: An
     assert answers[1:] == ["second\n", "third\n"]
 
 
+def test_two_tabs_run_at_the_same_time(browser: Any, site: str) -> None:
+    with opened(browser, site) as first:
+        tabs = [first, first.context.new_page()]
+        for tab in tabs:
+            tab.goto(f"{site}/small-writes.html")
+            tab.locator(".run-it-here button").press("Enter")
+        for tab in tabs:
+            tab.wait_for_selector(SHOWN, timeout=120_000)
+            assert "Bytes in each segment\t2 + 28" in tab.locator(".facts tr").all_inner_texts()
+
+
+def test_back_leads_to_the_settings_of_the_last_run(page: Any, site: str) -> None:
+    run(page, mode="writev", writes="3")
+    page.goto(f"{site}/cork.html")
+    page.go_back()
+    assert page.locator("[name=mode]").input_value() == "writev"
+    assert run(page)["Bytes in each segment"] == "6"
+
+
 def test_the_page_works_without_a_network_after_its_first_run(browser: Any, site: str) -> None:
     with opened(browser, site, service_workers="allow") as page:
         for offline in (False, True):
