@@ -118,10 +118,12 @@ def warning(result: Any) -> str:
     is_busy = _waited(origin)
     on_cpu = is_busy and ("CPU" in headings or shortest_ms < _CPU_MS or not origin["wire_packets"])
     is_slow = is_busy or origin["wire_late_p99_ms"] > _LATE_MS or late_ms > _STALL_MS
+    windows = is_busy and _WINDOW.search(headings)  # a transfer waits for them, too
+    is_late = on_cpu or windows or late_ms > max(_LATE_MS, shortest_ms / 4)
     affected = {
-        "times": _TIME.search(headings) and (on_cpu or late_ms > max(_LATE_MS, shortest_ms / 4)),
+        "times": is_late and _TIME.search(headings),
         "rates": _RATE.search(headings) and is_slow,
-        "windows": is_busy and _WINDOW.search(headings),
+        "windows": windows,
         "losses": is_busy and any(_LOSS.search(column.heading) for column in measured),
     }
     names = " and ".join(kind for kind, is_affected in affected.items() if is_affected)
