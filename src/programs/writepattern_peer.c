@@ -4,9 +4,7 @@
  *     writepattern_peer [OPTION]...
  *
  * It serves any number of connections, each in a separate thread, until it is killed. With
- * --quickack off it acknowledges as late as possible, like Windows.
- *
- * Sources: tcp(7), TCP_QUICKACK.
+ * --quickack off it acknowledges as late as possible, like Windows (TCP_QUICKACK in tcp(7)).
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -62,6 +60,7 @@ int main(int argc, char **argv) {
     start_program(argc, argv, &command);
 
     int listener = listen_on(SOCK_STREAM, common.port, NULL, stdout);
+    set_receive_limit(listener, 0); /* A connection may last longer than --deadline. */
     for (;;) {
         pthread_t thread;
         int fd = accept_from(listener);

@@ -6,6 +6,7 @@ from tests.support.nonempty import each
 
 from tcplab.lab import Loopback
 from tcplab.programs import writepattern_peer
+from tcplab.programs.pair import Running
 from tcplab.programs.patterns import write_patterns
 
 
@@ -31,3 +32,11 @@ def test_every_call_is_made_and_logged_in_order() -> None:
     assert [call["call"] for call in last.calls] == ["sndbuf", "more", "shutdown"]
     assert [result.schedule for result in (first, empty, last)] == [0, 1, 2]
     assert len({result.port for result in (first, empty, last)}) == 3
+
+
+def test_a_connection_may_outlast_the_deadline_of_the_peer() -> None:
+    command = ["writepattern_peer", "--deadline=0.2", "--json", "--port=0"]
+    with Loopback() as network, Running(network.server, command) as peer:
+        assert peer.port()
+        time.sleep(0.6)
+        assert not peer.failure()
