@@ -173,7 +173,7 @@ def test_a_full_receive_window_holds_full_segments() -> None:
 
 
 def test_the_end_of_a_burst_is_deferred_for_an_ack_that_is_due() -> None:
-    timeline = recorded("short-transfer", rate_mbit=10).timeline()
+    timeline = recorded("short-transfer", data_bytes=7_240_000).timeline()
     waited = [segment for segment in timeline.segments if Reason.DEFERRED in held(segment)]
     assert {segment.reason for segment in each(waited)} == {Reason.RELEASED_BY_ACK}
     assert "(tcp_tso_should_defer)" in waited[0].holds[-1].evidence
