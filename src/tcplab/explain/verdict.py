@@ -322,7 +322,9 @@ class _Judge:
         most = max(map(in_turn, self._conversations), default=0)
         if most >= MANY_REQUESTS and self._rtt_ms >= LONG_RTT_MS and self._is_long("in-flight"):
             return "round-trips", {"count": most, "rtt_ms": self._rtt_ms}
-        return "in-flight", {"messages": sum(map(requests, self._conversations))}
+        count = sum(map(requests, self._conversations))
+        counted = f" ({count} message{'s' * (count != 1)})" * bool(count)
+        return "in-flight", {"counted": counted}
 
     def _link_rate(self) -> Told:
         queued = {wait.side for wait in self._waits["link-rate"] if wait.is_behind}
