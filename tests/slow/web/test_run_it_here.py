@@ -62,8 +62,12 @@ def wait_ms(facts: dict[str, str]) -> float:
     return float(facts["Longest wait for an ACK"].removesuffix(" ms"))
 
 
-def test_the_first_result_needs_no_network_and_16_mb(browser: Any, page: Any) -> None:
+@pytest.mark.parametrize("name", ["small-writes", "c-records-and-quotes"])  # the latter polls
+def test_the_first_result_needs_no_network_and_16_mb(
+    browser: Any, page: Any, site: str, name: str
+) -> None:
     """`python -m bench.web` measures the time, whose goal is 15 s. A busy machine needs longer."""
+    page.goto(f"{site}/{name}.html")
     memory = Memory(browser)
     assert first_result_s(page) < 120
     assert memory.mb() < 350
