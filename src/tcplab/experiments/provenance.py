@@ -71,9 +71,9 @@ def disturbance(network: Network | None) -> Iterator[dict[str, Any]]:
     for name in ("wire_late_p99_ms", "wire_late_max_ms"):
         found[name] = max((link[name] for link in links), default=0.0)
     if before and (after := _cpu_s()):
-        took_s = time.monotonic() - start_s
+        took_s, cpus = time.monotonic() - start_s, len(os.sched_getaffinity(0))
         found["cpu_pressure"] = round((after[0] - before[0]) / took_s, 3)
-        found["cpu_others"] = round((after[1] - before[1]) / took_s / (os.cpu_count() or 1), 3)
+        found["cpu_others"] = round((after[1] - before[1]) / took_s / cpus, 3)
 
 
 def _cpu_s() -> tuple[float, float] | None:
