@@ -91,7 +91,9 @@ class Conversation:
         rows = self.rows[self.rows.from_client & ~self.rows.is_syn]
         if self.handshake_ns is None or not len(rows):
             return 0
-        return int(rows["time_ns"][0]) - self.handshake_ns[0]
+        calls = self.sockets["client"].calls if "client" in self.sockets else ()
+        known = [1000 * call.min_rtt_us for call in calls if call.min_rtt_us]
+        return min([int(rows["time_ns"][0]) - self.handshake_ns[0], *known])
 
     @property
     def handshake_ns(self) -> tuple[int, int] | None:

@@ -264,6 +264,17 @@ def test_what_a_reset_cost_is_told_by_the_last_data(
     assert (found and found[0]) == kind
 
 
+@pytest.mark.parametrize(
+    ("min_rtt_us", "kind"), [(100_000, "keep-alive-race"), (0, "reset-unread")]
+)
+def test_a_handshake_that_took_long_is_not_the_round_trip(min_rtt_us: int, kind: str) -> None:
+    rows = [*handshake(200), data(0, 0, 16), ack(100, 16, payload_bytes=38), data(350, 16, 16)]
+    rows += [row(400, False, seq=39, ack=17, flags=ACK | FIN), row(510, False, seq=40, flags=RST)]
+    closed = Conversation(CLIENT, SERVER, capture(rows), len(rows))
+    closed.sockets["client"] = socket((350, "write"), (351, "read"), min_rtt_us=min_rtt_us)
+    assert (_reset(closed) or ("",))[0] == kind
+
+
 @pytest.mark.parametrize(("size", "is_harmless"), [(53, True), (85, True), (120, False)])
 def test_a_farewell_of_tls_1_2_may_be_longer(size: int, is_harmless: bool) -> None:
     rows = [*handshake(), data(0, 0, 300), ack(1, 300, payload_bytes=2000)]
