@@ -41,6 +41,8 @@ CORK_TIMER_NS: Final = int((RTO_MIN_MS - 10) * 1e6)
 _FAST_RETRANSMIT_ACKS: Final = 3
 #: Reordering rarely delays a segment for longer. Wireshark uses the same value.
 _REORDERED_NS: Final = 3_000_000
+#: Among this many segments, the one that first carried some bytes is searched for.
+_NEAR: Final = 64
 #: A segment lists at most this many of its holds, the last ones.
 _MOST_HOLDS: Final = 64
 #: If one of these events releases several segments, it is the reason for all of them.
@@ -104,8 +106,7 @@ class Replay:
         self._empty_since: int | None = None
         self._last_sent_ns: int | None = None
         self._message, self._in_message, self._message_over = 0, 0, True
-        self._first_sent: list[Packet] = []  # new data, sorted by offset
-        self._last_left: dict[int, int] = {}  # time of the last retransmission, by offset
+        self._sent: list[Packet] = []  # sorted by offset
         self._passed_ns: dict[tuple[int, int, int], int] = {}  # time, by IP ID, offset and size
         self._resent: list[tuple[int, Segment]] = []  # hold's index; cleared when all data is ACKed
         self._duplicate_acks, self._with_sack, self._duplicate_ns = 0, False, 0
@@ -326,7 +327,7 @@ class Replay:
         if packet.offset < self.sender.nxt:
             self._gap_noticed(packet)
             self._append(packet, Why(Reason.UNKNOWN, "", OVERTAKEN))
-            self._keep_first(packet)
+            self._keep(packet)
             return
         if self.sender.unacked <= 0:
             self._resent.clear()
@@ -334,7 +335,7 @@ class Replay:
         self._append(packet, why, self._holds_of(packet, hold), released_by)
         self.sender.sent(packet, by_timer=why.reason is Reason.CORK_TIMEOUT)
         self._last_sent_ns = packet.time_ns
-        self._first_sent.append(packet)
+        self._sent.append(packet)
         self._remember(packet)
         self._free = None
         self._judge(moment)
@@ -367,18 +368,17 @@ class Replay:
         return [hold for hold in islice(late, _MOST_HOLDS) if hold.reason not in excluded][::-1]
 
     def _retransmission(self, moment: ReplayEvent, packet: Packet) -> None:
-        first_ns = self._first_left(packet)
+        first_ns, last_ns = self._left_ns(packet)
         if packet.end <= self.sender.una or self._passed(packet) is not None:
             self._append(packet, self._why_needless(packet))
             self._remember(packet)
             return
-        evidence, by_report = self._loss(packet, first_ns)
+        evidence, by_report = self._loss(packet, first_ns, last_ns)
         if first_ns is None:
             first_ns = self._gap_noticed(packet)
-            self._keep_first(packet)
         elif (fresh := packet.end - self.sender.nxt) > 0:
             evidence += f"; it also carries {count_bytes(fresh)} of new data"
-            self._keep_first(replace(packet, offset=self.sender.nxt))
+        self._keep(packet)
         self._lost()
         why = Why(Reason.RETRANSMISSION, evidence)
         since_ns = packet.time_ns if first_ns is None else first_ns
@@ -388,7 +388,7 @@ class Replay:
         self.segments[-1].by_report = by_report
         self._resent.append((len(self.holds) - 1, self.segments[-1]))
         self._remember(packet)
-        self._last_left[packet.offset] = self._last_sent_ns = packet.time_ns
+        self._last_sent_ns = packet.time_ns
         if packet.end > self.sender.nxt:  # new data follows the resent bytes in this packet
             self.sender.sent(packet, by_timer=False)
             self._judge(moment)
@@ -400,13 +400,16 @@ class Replay:
     def _passed(self, packet: Packet) -> int | None:
         return self._passed_ns.get((packet.ip_id, packet.offset, packet.payload_bytes))
 
-    def _keep_first(self, packet: Packet) -> None:
-        bisect.insort(self._first_sent, packet, key=lambda sent: sent.offset)
+    def _keep(self, packet: Packet) -> None:
+        bisect.insort(self._sent, packet, key=lambda sent: sent.offset)
 
-    def _first_left(self, packet: Packet) -> int | None:
-        at = bisect.bisect_right(self._first_sent, packet.offset, key=lambda sent: sent.offset) - 1
-        sent = self._first_sent[at] if at >= 0 else None
-        return sent.time_ns if sent is not None and sent.end > packet.offset else None
+    def _left_ns(self, packet: Packet) -> tuple[int | None, int]:
+        """Return when the packet's first byte first left, or None, and when it last left."""
+        end = bisect.bisect_right(self._sent, packet.offset, key=lambda sent: sent.offset)
+        # A long segment that came late overlaps with those that had come before.
+        near = self._sent[max(end - _NEAR, 0) : end]
+        times = [sent.time_ns for sent in near if sent.end > packet.offset]
+        return min(times, default=None), max(times, default=0)
 
     def _gap_noticed(self, packet: Packet) -> int | None:
         """Return when a capture at the peer first lacked the bytes that a segment brings."""
@@ -416,7 +419,7 @@ class Replay:
         self._filled.add(at)
         return self._gap_ns[at]
 
-    def _loss(self, packet: Packet, first_ns: int | None) -> tuple[str, bool]:
+    def _loss(self, packet: Packet, first_ns: int | None, left_ns: int) -> tuple[str, bool]:
         """Return the evidence of a loss, and whether the receiver reported it (RFC 5681, 3.2).
 
         An ACK that came before the bytes were last sent does not show their loss.
@@ -431,7 +434,6 @@ class Replay:
         if (known := self.sender.una - packet.offset) > 0:
             quiet_ms = (packet.time_ns - self._seen.last_news_ns) / 1e6
             return f"the ACK of its first {count_bytes(known)} came {quiet_ms:.1f} ms before", False
-        left_ns = self._last_left.get(packet.offset, first_ns)
         waited_ms = (packet.time_ns - left_ns) / 1e6
         duplicates = self._duplicate_acks
         if self._duplicate_ns > left_ns and (

@@ -151,6 +151,9 @@ def test_bytes_that_no_packet_carried_before_were_not_sent_again() -> None:
     again = data(9, 0, MSS, is_retransmission=True)
     twice = explained(data(1, MSS, MSS), data(1.01, 0, MSS), again)
     assert twice.segments[-1].evidence == "no ACK of it for 8.0 ms"
+    long = data(2, 0, 3 * MSS, is_retransmission=True)
+    inside = explained(data(1, MSS, 9), data(1.1, 4 * MSS, 9), long, again | {"seq": 2 * MSS + 1})
+    assert inside.segments[-1].evidence == "no ACK of it for 7.0 ms"
 
 
 def test_a_constant_ip_id_is_no_evidence_of_a_copy() -> None:
