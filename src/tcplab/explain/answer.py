@@ -156,7 +156,7 @@ class Explanation:
             known = one.evidence and (one.cause != "not-connected" or number > 0)
             lines += [f"  why   {one.evidence}"] * bool(known)
             lines += [f"  fix   {one.fix}"] * bool(one.fix)
-        if self._unexplained is not None:
+        if self._unexplained is not None and calls:
             lines += [f"  look  {REPORT['look']}"]
         cost = [REPORT["cost"].format(calls=calls, percent=percent)] if calls else []
         for part in (self._divided(), self._tries(), self._connections(), cost):
