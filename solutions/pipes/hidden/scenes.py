@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from tcplab import Lab
-from tcplab.grading.captures import finish, record_connection
+from tcplab.grading.captures import finish, record_connection, small_talk
 
 ANSWER = "q5_reason"
 CAUSES = ("receiver-full", "segment-lost", "sender-idle")
@@ -37,7 +37,7 @@ class Scene:
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
-    size = rng.randrange(22_000, 34_000)
+    size = rng.randrange(40_000, 120_000)
     last = -(-size // MSS_BYTES)
     # A loss in the middle is revealed by later segments, and a loss at the end only by a timer.
     lost = f"{rng.randrange(4, 8)}"
@@ -49,7 +49,7 @@ def draw(rng: random.Random, cause: str) -> Scene:
     return Scene(
         size,
         rng.randrange(30, 1000),
-        tuple(rng.randrange(60, 2400) for _ in range(rng.randrange(1, 4))),
+        tuple(rng.randrange(60, 2400) for _ in range(rng.randrange(1, 16))),
         long_s if cause == "sender-idle" else short_s[0],
         long_s if cause == "receiver-full" else short_s[1],
         rng.randrange(12_000, 16_000),
@@ -61,7 +61,7 @@ def send(connection: socket.socket, scene: Scene) -> None:
     """Send the file and a FIN, and read everything that the server sends."""
     file = random.Random(scene.file_bytes).randbytes(scene.file_bytes)
     time.sleep(0.03)  # the greeting arrives before the file ends
-    half = scene.file_bytes * 2 // 3
+    half = scene.file_bytes * 2 // 3 // MSS_BYTES * MSS_BYTES
     connection.sendall(file[:half])
     time.sleep(scene.sender_naps_s)
     connection.sendall(file[half:])
@@ -89,4 +89,5 @@ def record(path: Path, scene: Scene) -> None:
     with Lab(rtt_ms=10) as lab:
         lab.link.script("client->server", f"drop data nth={scene.lost}")
         client, server = partial(send, scene=scene), partial(serve, scene=scene)
-        record_connection(lab, path, client, server, prepare=prepare)
+        talk = small_talk(16, 16_000)
+        record_connection(lab, path, client, server, prepare=prepare, talk=talk)

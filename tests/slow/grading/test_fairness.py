@@ -288,9 +288,8 @@ def test_counts_and_sizes_reveal_little_about_the_cause(name: str) -> None:
     assert max(share_named(points, causes), statistics.mean(shares)) <= most, shares
 
 
-# In pipes, a forest named 55 % of the causes across two draws, where 48 % are allowed.
 @pytest.mark.needs_lab
-@pytest.mark.parametrize("name", [name for name in IDS if name != "pipes"])
+@pytest.mark.parametrize("name", IDS)
 def test_captures_of_one_course_do_not_reveal_those_of_another(name: str, tmp_path: Path) -> None:
     """Learn from the public captures, name the causes of a course with another secret, and back."""
     own = assessed(name)
