@@ -3,7 +3,8 @@
 Three causes are the faults of the lesson's programs, and the others are easily mistaken for them.
 The client always sends, and the capture shows its interface. If the client sends requests, one of
 them is a single write. In the two scenes with a small receive buffer, the client pauses once.
-Before the transfer, the server makes pauses that are typical of the other five causes.
+At the start, the server makes pauses that are typical of two causes that are drawn. Before and
+after the transfer, the client sends records, which go well.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tcplab import Lab
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import record_connection, small_talk
 
-farewell = load_module(Path(__file__).parents[2] / "farewell.py", "tcplab_farewell_of_diagnosis")
+records = load_module(Path(__file__).parents[2] / "records.py", "tcplab_records_of_diagnosis")
 
 ANSWER = "q4_causes"
 CAUSES = load_module(
@@ -43,7 +44,7 @@ MSS_BYTES = 1448
 class Scene:
     """The parameters of one recorded transfer."""
 
-    totals: farewell.Totals  #: counts of the capture, whatever its cause
+    totals: records.Totals  #: counts of the capture, whatever its cause
     send: Callable[[socket.socket], None]  #: function that the client runs on its connection
     serve: Callable[[socket.socket], None]  #: function that the server runs on its connection
     rtt_ms: float  #: round-trip time of the link
@@ -54,22 +55,25 @@ class Scene:
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
-    # The cause itself has as many messages, without pauses.
+    # The cause itself has as many messages, without pauses. A reply to a request is a message, too.
     pauses_s = [
         0.0 if other == cause else rng.uniform(shortest_s, longest_s)
-        for other in CAUSES
+        for other in rng.sample(CAUSES, 2)
         for least, most, shortest_s, longest_s in PAUSES[other]
         for _ in range(rng.randint(least, most))
     ]
     rng.shuffle(pauses_s)
-    segments = rng.randrange(48, 65)
+    if cause not in ("cork-not-pulled", "small-writes-and-delayed-ack"):
+        pauses_s += [0.0] * rng.randrange(5, 9)
+    segments = rng.randrange(90, 150)
     sizes = (MSS_BYTES, *rng.sample(range(30, 400), rng.randrange(2, 12)))
-    acks, lasts_s = rng.randrange(segments * 3 // 4, segments - 8), rng.uniform(9, 13)
-    totals = farewell.Totals(segments, acks, sizes, lasts_s)
+    acks, lasts_s = segments * rng.randrange(75, 92) // 100, rng.uniform(9, 13)
+    before = rng.randrange(5, segments // 2 - 20)
+    totals = records.Totals(segments, acks, sizes, before, lasts_s)
     return replace(_draw(rng, cause, totals), pauses_s=tuple(pauses_s))
 
 
-def _draw(rng: random.Random, cause: str, totals: farewell.Totals) -> Scene:
+def _draw(rng: random.Random, cause: str, totals: records.Totals) -> Scene:
     rtt_ms = rng.randrange(12, 30)
     if cause in ("cork-not-pulled", "small-writes-and-delayed-ack"):
         header, body = rng.randrange(4, 40), rng.randrange(60, 600)
@@ -96,7 +100,7 @@ def _draw(rng: random.Random, cause: str, totals: farewell.Totals) -> Scene:
         return Scene(totals, send, serve, rng.randrange(20, 60), rng.randrange(8000, 11_000))
     # The last segment and its probe are lost, so only the retransmission timer is left.
     size = rng.randrange(9000, 14_400)
-    last = -(-size // MSS_BYTES)
+    last = totals.before - (-size // MSS_BYTES)
     send = partial(send_all, size=size, nap_s=0.0)
     return Scene(totals, send, read, rtt_ms, lost=f"{last}-{last + 1}")
 
@@ -156,6 +160,6 @@ def record(path: Path, scene: Scene) -> None:
     with Lab(rtt_ms=scene.rtt_ms) as lab:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        talk = small_talk(messages=80, bulk_bytes=80_000, last_s=scene.pauses_s)
-        client, server = farewell.with_farewell(scene.totals, scene.send, scene.serve)
+        talk = small_talk(30, 30_000, last_s=scene.pauses_s)
+        client, server = records.with_records(scene.totals, scene.send, scene.serve)
         record_connection(lab, path, client, server, prepare=prepare, snaplen=66, talk=talk)
