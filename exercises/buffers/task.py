@@ -45,6 +45,10 @@ LONG_PATHS = [(35, 45), (40, 39), (40, 40), (44, 36), (49, 32), (53, 30), (62, 2
 WRITTEN_BYTES = 10_000
 #: A socket whose buffer was not set offers about this window at first.
 FIRST_WINDOW_BYTES = 65_535
+#: Share of the points for a buffer that the kernel sizes.
+OF_AUTOTUNING = 0.3
+#: A buffer that the program does not set stays small, so that no other limit on the window helps.
+FIXED_BUFFER = {"net.ipv4.tcp_moderate_rcvbuf": "0", "net.ipv4.tcp_rmem": "4096 65536 6291456"}
 #: If the window scale is at least this, the kernel expected to grow the buffer automatically.
 SCALE_OF_AUTOTUNING = 6
 ENOUGH = 0.9
@@ -184,17 +188,32 @@ WRITES, WRITE_BYTES = range(41, 51), 14_480
 def judge_sink(submission: Submission, paths: Sequence[tuple[int, int]]) -> Verdict:
     """Run the learner's program on each path, given by its RTT in ms and rate in Mbit/s."""
     verdicts = []
-    for rtt_ms, rate_mbit in paths:
-        writes = secrets.choice(WRITES)  # drawn now, so that the program has to count
-        run = run_sink(submission, rtt_ms, rate_mbit, writes)
-        data_bytes = writes * WRITE_BYTES - submission.numbers["label_bytes"]
-        verdicts.append(look_at_sink(run, rtt_ms, rate_mbit, data_bytes))
+    for path in paths:
+        run, verdict = _on_path(submission, *path)
+        verdicts.append(verdict)
         if not run.answered or run.outcome.stopped_by:  # the other path would give the same result
-            return Verdict(0, verdicts[0].message)
+            return Verdict(0, verdict.message)
+    # What fills the link on the better path must do so if the kernel adds nothing to the buffer.
+    best = max(range(len(paths)), key=lambda index: verdicts[index].share or 0)
+    if (share := verdicts[best].share or 0) > OF_AUTOTUNING:
+        _, alone = _on_path(submission, *paths[best], sysctls=FIXED_BUFFER)
+        if (alone.share or 0) < share:
+            return Verdict(alone.share, f"Without the kernel's autotuning: {alone.message}")
     return equal_parts(verdicts)
 
 
-def run_sink(submission: Submission, rtt_ms: int, rate_mbit: int, writes: int) -> LabRun:
+def _on_path(
+    submission: Submission, rtt_ms: int, rate_mbit: int, **lab: Any
+) -> tuple[LabRun, Verdict]:
+    writes = secrets.choice(WRITES)  # drawn now, so that the program has to count
+    run = run_sink(submission, rtt_ms, rate_mbit, writes, **lab)
+    data_bytes = writes * WRITE_BYTES - submission.numbers["label_bytes"]
+    return run, look_at_sink(run, rtt_ms, rate_mbit, data_bytes)
+
+
+def run_sink(
+    submission: Submission, rtt_ms: int, rate_mbit: int, writes: int, **lab: Any
+) -> LabRun:
     """Run the learner's program on the server, and tcpsource on the client."""
     command = ["tcpsource", "--json", "-b", "auto", "--port", "{port}"]
     return submission.run_in_lab(
@@ -202,7 +221,7 @@ def run_sink(submission: Submission, rtt_ms: int, rate_mbit: int, writes: int) -
         ["{port}", str(rtt_ms), str(rate_mbit)],
         role="server",
         peer=[*command, "-s", str(WRITE_BYTES), "-c", str(writes), "10.0.0.2"],
-        lab={"rtt_ms": rtt_ms, "rate_mbit": rate_mbit},
+        lab={"rtt_ms": rtt_ms, "rate_mbit": rate_mbit, **lab},
         limits=Limits(wall_s=15, cpu_s=8, processes=8),
     )
 
@@ -236,7 +255,7 @@ def look_at_sink(run: LabRun, rtt_ms: int, rate_mbit: int, data_bytes: int) -> V
         )
         # An offered window is never taken back, so the first windows may not reflect the buffer.
         later = int(offers["window"][len(offers) // 2 :].max())
-        return Verdict(0.3 if later > FIRST_WINDOW_BYTES else 0, reason)
+        return Verdict(OF_AUTOTUNING if later > FIRST_WINDOW_BYTES else 0, reason)
     enough = share_of_link(window, rtt_ms, rate_mbit)
     if enough < ENOUGH:
         return Verdict(

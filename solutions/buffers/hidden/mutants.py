@@ -102,6 +102,21 @@ MUTANTS = {
         files={"sink.c": [(_SOLUTION, "return 90000;")]},
         breaks="a path holds rate × RTT",
     ),
+    "limits-the-window-alone": Mutant(
+        loses={"q7": 1},
+        files={
+            "sink.c": [
+                (
+                    "    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes) < 0)",
+                    (
+                        "    int clamp = bytes * 5 / 4;\n"
+                        "    if (setsockopt(fd, IPPROTO_TCP, 10, &clamp, sizeof clamp) < 0)"
+                    ),
+                ),
+                ("    return granted;", "    return 2 * bytes;"),
+            ]
+        },
+    ),
     # A wrong report of the buffer's size costs a fifth.
     "says-what-was-asked-for": Mutant(
         loses={"q7": 0.2},
