@@ -70,6 +70,7 @@ def _steps_by_stamps(rows: SegmentArray) -> list[tuple[int, int, bool]]:
             continue
         steps = gaps - ticks * (1_000_000_000 // known)
         wrong = (steps > _AHEAD_NS) | ((gaps < -NOISE_NS) & (steps < -NOISE_NS))
+        wrong &= ticks >= 0  # a packet that came late, or whose TSval is 0, shows no step
         found += [
             (int(places[i + 1]), int(steps[i]), True) for i in np.flatnonzero(wrong)[:1].tolist()
         ]

@@ -20,6 +20,7 @@ from tests.support.timeline.statements import false_sentences
 
 from tcplab.programs import Event
 from tcplab.timeline import Reason, Timeline
+from tcplab.timeline.clocks import straightened
 from tcplab.timeline.replay import OVERTAKEN
 
 MSS = 1448
@@ -160,6 +161,13 @@ def test_a_constant_ip_id_is_no_evidence_of_a_copy() -> None:
     rows = [data(1, 0, 100, ip_id=1), data(1.5, 0, 100, ip_id=1, is_retransmission=True)]
     sent = [len(explained(*rows, data(9, 100, 100, ip_id=last)).segments) for last in (1, 2)]
     assert sent == [3, 2]
+
+
+@pytest.mark.parametrize(("odd", "steps"), [(0, 0), (350, 1)])
+def test_a_timestamp_of_zero_is_no_step_of_the_clock(odd: int, steps: int) -> None:
+    stamps = {100: 100, 200: 200, 300: 300, 5000: odd, 5100: odd + 100}
+    rows = capture([data(ms, 0, 1, has_timestamps=True, ts_val=ts) for ms, ts in stamps.items()])
+    assert len(straightened(rows)[1]) == steps
 
 
 def test_copies_on_another_interface_were_not_sent_again() -> None:
