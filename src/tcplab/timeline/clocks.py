@@ -54,7 +54,7 @@ def _first_step(rows: SegmentArray) -> tuple[int, int, bool] | None:
 
 
 def _steps_by_stamps(rows: SegmentArray) -> list[tuple[int, int, bool]]:
-    found = []
+    found, steady = [], []
     streams = rows["connection"].astype(np.int64) * 2 + rows["direction"]
     order = np.flatnonzero(rows["has_timestamps"])
     order = order[np.argsort(streams[order], kind="stable")]
@@ -70,11 +70,18 @@ def _steps_by_stamps(rows: SegmentArray) -> list[tuple[int, int, bool]]:
             continue
         steps = gaps - ticks * (1_000_000_000 // known)
         wrong = (steps > _AHEAD_NS) | ((gaps < -NOISE_NS) & (steps < -NOISE_NS))
+        calm = np.abs(steps) < _AHEAD_NS
+        steady.append((places[:-1][calm], places[1:][calm]))
         wrong &= ticks >= 0  # a packet that came late, or whose TSval is 0, shows no step
         found += [
             (int(places[i + 1]), int(steps[i]), True) for i in np.flatnonzero(wrong)[:1].tolist()
         ]
-    return found
+    # A single packet that is late shows no step if the times of the other stream go on.
+    return [
+        step
+        for step in found
+        if not any(((low < step[0]) & (step[0] <= high)).any() for low, high in steady)
+    ]
 
 
 def on_one_clock(

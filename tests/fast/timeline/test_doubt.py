@@ -170,6 +170,19 @@ def test_a_timestamp_of_zero_is_no_step_of_the_clock(odd: int, steps: int) -> No
     assert len(straightened(rows)[1]) == steps
 
 
+def test_a_late_packet_is_no_step_of_the_clock() -> None:
+    late = [
+        row(ms, side, seq=1, has_timestamps=True, ts_val=ts)
+        for ms, side, ts in (
+            *((ms, side, ms) for ms in (100, 200, 300) for side in (True, False)),
+            (2000, True, 2000),
+            (4000, False, 400),
+            (4001, True, 4001),
+        )
+    ]
+    assert straightened(capture(late))[1] == []
+
+
 def test_copies_on_another_interface_were_not_sent_again() -> None:
     rows = [
         data(1, 0, 100, ip_id=7, interface=0),
