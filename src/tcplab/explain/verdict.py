@@ -303,11 +303,14 @@ class _Judge:
         rto_ms = RTO_MIN_MS + min((line.rtt_ms or 0 for line in self._timelines()), default=0)
         slow: list[float] = []
         fast: list[float] = []
+        unseen: list[float] = []
         repairs = []
         for wait in self._waits["loss"]:
-            reported = wait.segment is not None and wait.segment.by_report
-            (fast if reported or wait.ms < rto_ms else slow).append(wait.ms)
-        for name, several in (("loss-by-timer", slow), ("loss-by-report", fast)):
+            reported = wait.segment.by_report if wait.segment is not None else False
+            soon = reported or wait.ms < rto_ms
+            (unseen if reported is None else fast if soon else slow).append(wait.ms)
+        names = "loss-by-timer", "loss-by-report", "loss-seen-late"
+        for name, several in zip(names, (slow, fast, unseen), strict=True):
             if several:
                 count = f"{len(several)} retransmission{'s' * (len(several) > 1)}"
                 facts = {"middle_ms": median_high(several), "ms": sum(several)}

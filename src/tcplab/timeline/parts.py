@@ -101,7 +101,8 @@ class Segment:
     acked_ns: int | None = None
     #: Transit time beyond that of the fastest segment, or None if unknown
     queued_ms: float | None = None
-    by_report: bool = False  #: True if it was resent because ACKs reported a gap
+    #: True if it was resent because ACKs reported a gap; None if its first copy was not captured
+    by_report: bool | None = False
 
     @property
     def end(self) -> int:

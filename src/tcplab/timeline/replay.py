@@ -419,7 +419,7 @@ class Replay:
         self._filled.add(at)
         return self._gap_ns[at]
 
-    def _loss(self, packet: Packet, first_ns: int | None, left_ns: int) -> tuple[str, bool]:
+    def _loss(self, packet: Packet, first_ns: int | None, left_ns: int) -> tuple[str, bool | None]:
         """Return the evidence of a loss, and whether the receiver reported it (RFC 5681, 3.2).
 
         An ACK that came before the bytes were last sent does not show their loss.
@@ -430,7 +430,7 @@ class Replay:
             late_ns = packet.time_ns - noticed_ns
             doubt = ", so it may have been overtaken" * (late_ns < _REORDERED_NS)
             ago = f"{late_ns / 1e6:.1f} ms before"
-            return f"later bytes had come {ago}; no earlier copy is in the capture{doubt}", False
+            return f"later bytes had come {ago}; no earlier copy is in the capture{doubt}", None
         if (known := self.sender.una - packet.offset) > 0:
             quiet_ms = (packet.time_ns - self._seen.last_news_ns) / 1e6
             return f"the ACK of its first {count_bytes(known)} came {quiet_ms:.1f} ms before", False

@@ -292,6 +292,17 @@ def test_clocks_of_two_hosts_may_differ(offset_ms: int, tmp_path: Path) -> None:
     assert "the rate of the link" not in explanation.report()
 
 
+def test_a_loss_that_the_capture_saw_by_later_data_had_no_timer(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.segment(0, "PA", 1, 1, 100)
+    talk.segment(0, "PA", 201, 1, 100)
+    talk.segment(0, "PA", 101, 1, 100, step_ns=300 * MS)
+    talk.segment(1, "A", 1, 301)
+    report = verdict_on(talk, tmp_path).report()
+    assert "1 retransmission whose first copy is not in the capture, 300 ms after" in report
+
+
 def test_the_wait_for_a_single_answer_counts(tmp_path: Path) -> None:
     talk = Talk()
     talk.handshake()
