@@ -12,6 +12,7 @@ import random
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import small_talk
 
 record_messages = load_module(
     Path(__file__).parents[2] / "messages.py", "tcplab_messages_of_small_writes"
@@ -50,7 +51,7 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
     large = rng.random() / 2
     quick = [
         str(small(1400) + 2 * MSS_BYTES * (rng.random() < large))
-        for _ in range(QUICK_FIRST + rng.randrange(14))
+        for _ in range(QUICK_FIRST + rng.randrange(20, 60))
     ]
     often = rng.random()
     return rtt_ms, [
@@ -61,4 +62,4 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
 def record(path: Path, scene: tuple[int, list[str]]) -> None:
     """Run the transfer, and save a capture of the client's interface and the client's calls."""
     rtt_ms, messages = scene
-    record_messages(path, messages, rtt_ms=rtt_ms)
+    record_messages(path, messages, rtt_ms=rtt_ms, talk=small_talk(16, 16_000))
