@@ -19,7 +19,7 @@ from tcplab import Lab
 from tcplab.grading.assignment import load_module
 from tcplab.grading.captures import record_connection, small_talk
 
-farewell = load_module(Path(__file__).parents[2] / "farewell.py", "tcplab_farewell_of_segments")
+records = load_module(Path(__file__).parents[2] / "records.py", "tcplab_records_of_segments")
 
 ANSWER = "q6_reason"
 CAUSES = ("application-idle", "black-hole", "segment-lost")
@@ -29,7 +29,7 @@ CAUSES = ("application-idle", "black-hole", "segment-lost")
 class Scene:
     """The parameters of one recorded transfer."""
 
-    totals: farewell.Totals  #: counts of the capture, whatever its cause
+    totals: records.Totals  #: counts of the capture, whatever its cause
     file_bytes: int  #: size of the file that the client sends
     server_maxseg: int  #: TCP_MAXSEG of the server
     path_mtu: int  #: MTU of the link; 0 for that of the interfaces
@@ -43,7 +43,9 @@ def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
     # A black hole makes the segments smaller in steps, and so has about three sizes more.
     sizes = rng.sample(range(30, 400), rng.randrange(3, 13) + 3 * (cause != "black-hole"))
-    totals = farewell.Totals(rng.randrange(45, 70), rng.randrange(30, 45), sizes)
+    segments = rng.randrange(60, 110)
+    acks, before = segments * rng.randrange(60, 75) // 100, rng.randrange(5, segments - 40)
+    totals = records.Totals(segments, acks, sizes, before)
     maxseg = rng.randrange(1100, 1440)
     # A black hole needs more segments, because the data is sent again in smaller pieces.
     size = rng.randrange(6000, 9500) if cause == "black-hole" else rng.randrange(11_000, 22_000)
@@ -53,8 +55,8 @@ def draw(rng: random.Random, cause: str) -> Scene:
         "black-hole": "",
         # The last segment, its probe, and two retransmissions by the timer are lost. After the next
         # loss, Linux would doubt the MTU.
-        "segment-lost": f"{last}-{last + 3}",
-        "application-idle": "" if narrow else "2",
+        "segment-lost": f"{before + last}-{before + last + 3}",
+        "application-idle": "" if narrow else f"{before + 2}",
     }[cause]
     naps_s = _pauses_s(rng, "application-idle")
     others = [other for other in CAUSES if other != cause]
@@ -103,12 +105,12 @@ def record(path: Path, scene: Scene) -> None:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, scene.server_maxseg)
 
-    client, server = farewell.with_farewell(scene.totals, partial(send, scene=scene), serve)
+    client, server = records.with_records(scene.totals, partial(send, scene=scene), serve)
     with Lab(rtt_ms=10, sysctls={"net.ipv4.tcp_mtu_probing": "1"}) as lab:
         if scene.path_mtu:
             how = "on" if scene.icmp else "off"
             lab.link.update("client->server", mtu=scene.path_mtu, icmp=how)
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        talk = [*small_talk(longest_s=2.2), *small_talk(longest_s=2.2, last_s=scene.pauses_s)]
+        talk = small_talk(16, 16_000, longest_s=2.2, last_s=scene.pauses_s)
         record_connection(lab, path, client, server, prepare=prepare, talk=talk)
