@@ -39,13 +39,15 @@ class Scene:
     rules: tuple[str, ...]  #: rules of the link for single datagrams, selected by number
     rcvbuf_bytes: int  #: SO_RCVBUF of the receiver
     asleep_s: float  #: time from the first datagram until the receiver reads
-    more: int  #: datagrams to another program, which even out the lengths of the captures
 
 
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer for which `cause`, one of CAUSES, is the right remedy."""
-    # About the same number of datagrams is read in the end, whatever the problem.
-    count = rng.randrange(50, 68) if cause == "sort-by-number" else rng.randrange(60, 84)
+    # About the same number of datagrams arrives in the end, whatever the problem.
+    pace_mbit, arrive = 4.0, rng.randrange(70, 200)
+    if cause == "slower-sender":
+        pace_mbit = rng.randrange(14, 18)
+    count = round(arrive * max(1, pace_mbit / 10))
     late = rng.randrange(12, 16) if cause == "sort-by-number" else rng.randrange(1, 4)
     # No two neighbours are held, since they would keep their order and none would be late. One held
     # and one duplicated datagram are among the first seven, which pass even a short queue.
@@ -65,11 +67,10 @@ def draw(rng: random.Random, cause: str) -> Scene:
     return Scene(
         count,
         10 if cause == "slower-sender" else 0,
-        rng.randrange(14, 18) if cause == "slower-sender" else 4,
+        pace_mbit,
         tuple(rules),
         room * KERNEL_BYTES // 2,
         while_asleep * ON_THE_WIRE_BITS / (wire_mbit * 1e6),
-        {"slower-sender": 40, "sort-by-number": 21}.get(cause, 0),
     )
 
 
@@ -94,15 +95,14 @@ def receive(place: socket.socket, scene: Scene, read: set[int]) -> None:
         assert ended
 
 
-def talk(lab: Lab, more: int) -> None:
+def talk(lab: Lab) -> None:
     """Send datagrams to another program before the run."""
     with (
         lab.server.socket(kind=socket.SOCK_DGRAM) as other,
         lab.client.socket(kind=socket.SOCK_DGRAM) as sender,
     ):
         other.bind(("", 9001))
-        more_s = [0.0] * more
-        for pause_s, size in [*small_talk(), *small_talk(), *small_talk(last_s=more_s)]:
+        for pause_s, size in [*small_talk(16, 16_000), *small_talk(16, 16_000)]:
             time.sleep(pause_s)
             for rest in range(size, 0, -MOST_BYTES):
                 # With few sizes, their number does not reveal how many datagrams were sent.
@@ -124,7 +124,7 @@ def record(path: Path, scene: Scene) -> None:
         place.bind(("", 9000))
         receiver = threading.Thread(target=receive, args=(place, scene, read))
         with lab.server.capture(snaplen=SNAPLEN) as capture:
-            talk(lab, scene.more)
+            talk(lab)
             for rule in scene.rules:
                 lab.link.script("client->server", rule)
             receiver.start()
