@@ -137,21 +137,21 @@ def q3(submission: Submission) -> Verdict:
 
 
 def q4(submission: Submission) -> Verdict:
-    """Check the number of the client's data segments and how many of their bytes are the file's."""
+    """Check the number of the client's data segments and how many of their bytes are the files'."""
     facts = facts_of(submission.capture)
     segments = data_segments(submission.answers["q4_data_segments"], facts, name="q4_data_segments")
     calls = calls_of(submission.capture)
-    payload, header = facts.payload_bytes, next(c.bytes for c in calls if c.name.startswith("send"))
-    file = submission.check_count(
+    payload, header = facts.payload_bytes, sum(call.bytes for call in calls if call.name == "send")
+    files = submission.check_count(
         "q4_file_bytes",
         payload - header,
         hints=[
-            Hint(payload, "this includes the header, which is in the log.", 0.5),
-            Hint(header, "this is the header."),
+            Hint(payload, "this includes the headers, which are in the log.", 0.5),
+            Hint(header, "these are the headers."),
         ],
-        wrong="Count all payload of the client, without the header.",
+        wrong="Count all payload of the client, without the headers.",
     )
-    return combine([(0.5, segments), (0.5, file)])
+    return combine([(0.5, segments), (0.5, files)])
 
 
 def q5(submission: Submission) -> Verdict:
