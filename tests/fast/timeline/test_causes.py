@@ -30,7 +30,7 @@ def cork_exchange(option: str) -> Any:
     return recorded("cork", variants=(option,))[option].exchange
 
 
-def recorded(name: str, **arguments: object) -> Any:
+def recorded(name: str, **arguments: Any) -> Any:
     """Return the shipped result of an experiment that was measured with these arguments."""
     for known, result in shipped(name):  # a list there may be a tuple here
         if all(np.array_equal(known[key], value) for key, value in arguments.items()):
