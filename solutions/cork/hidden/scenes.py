@@ -11,6 +11,7 @@ import random
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
+from tcplab.grading.captures import small_talk
 
 record_messages = load_module(
     Path(__file__).parents[2] / "messages.py", "tcplab_messages_of_cork"
@@ -47,7 +48,7 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
         naps[rng.randrange(2)] = f"sleep={rng.uniform(0.06, 0.165) + rtt_ms / 1000:.4f}"
     elif cause == "timer-before-the-pull":
         naps[1] = f"sleep={rng.uniform(0.42, 0.5) + 1.5 * rtt_ms / 1000:.4f}"
-    before = [like_the_last, *full_then_nap, *(quick() for _ in range(rng.randrange(2, 16)))]
+    before = [like_the_last, *full_then_nap, *(quick() for _ in range(rng.randrange(15, 50)))]
     rng.shuffle(before)
     return rtt_ms, [*before, twice.format(small(), small(), naps[0], small(), naps[1])]
 
@@ -55,4 +56,4 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
 def record(path: Path, scene: tuple[int, list[str]]) -> None:
     """Run the transfer, and save a capture of the client's interface and the client's calls."""
     rtt_ms, messages = scene
-    record_messages(path, messages, rtt_ms=rtt_ms)
+    record_messages(path, messages, rtt_ms=rtt_ms, talk=small_talk(16, 16_000))
