@@ -1,10 +1,10 @@
 """Scenes for the problem set "slow-start": three recoveries from a loss (see `tcplab draw`).
 
-A client sends two messages over one connection, with a pause between, and both lose segments. One
-message loses segments in its middle, which SACK recovers. The loss in the other message is more
-costly, and the question is about this loss. The lost segments, the round-trip time and, unless a
-retransmission is lost too, the order of the messages are random. Silence may follow the costly
-loss, whatever the cause. It ends with a timeout, or with a probe, which may reveal a gap.
+A client sends several messages over one connection, and two of them lose segments. One of these
+loses segments in its middle, which SACK recovers. The loss in the other message is more costly, and
+the question is about this loss. The lost segments, the round-trip time and, unless a retransmission
+is lost too, the order of the two messages are random. Silence may follow the costly loss, whatever
+the cause. It ends with a timeout, or with a probe, which may reveal a gap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Message:
     size_bytes: int
     #: Data packets that the link drops, such as "3,12-14". They are counted from 1 in each message,
     #: and retransmissions count, too.
-    lost: str
+    lost: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Scene:
     """The parameters of one recorded transfer."""
 
     messages: Sequence[Message]
-    pause_s: float  #: pause between the messages
+    pauses_s: Sequence[float]  #: pause after each message
     rtt_ms: float  #: round-trip time of the link
 
 
@@ -59,7 +59,13 @@ def draw(rng: random.Random, cause: str) -> Scene:
     # the retransmission. The message that loses it must therefore come first.
     if again_lost or rng.random() < 0.5:
         messages.reverse()
-    return Scene(messages, rng.randrange(100, 450) / 1000, rng.randrange(*_RTTS_MS[cause]))
+    pauses_s = [rng.randrange(100, 450) / 1000, 0.0]
+    # The other messages are as long as these, and lose nothing.
+    for _ in range(rng.randrange(3, 11)):
+        place = rng.randrange(len(messages) + 1)
+        messages.insert(place, Message(_size(rng, rng.randrange(1, 20))))
+        pauses_s.insert(place, rng.randrange(100) / 1000)
+    return Scene(messages, pauses_s, rng.randrange(*_RTTS_MS[cause]))
 
 
 def _size(rng: random.Random, segments: int) -> int:
@@ -93,13 +99,13 @@ def _again_lost(rng: random.Random) -> Message:
 
 def send(connection: socket.socket, scene: Scene, lab: Lab) -> None:
     """Send one message after the other, and wait for the receipt of each."""
-    for turn, message in enumerate(scene.messages):
-        if turn:
-            time.sleep(scene.pause_s)
+    for message, pause_s in zip(scene.messages, scene.pauses_s, strict=True):
         lab.link.script("client->server", "clear")
-        lab.link.script("client->server", f"drop data nth={message.lost}")
+        if message.lost:
+            lab.link.script("client->server", f"drop data nth={message.lost}")
         connection.sendall(b"d" * message.size_bytes)
         connection.recv(len(REPLY), socket.MSG_WAITALL)
+        time.sleep(pause_s)
 
 
 def serve(connection: socket.socket, scene: Scene) -> None:
@@ -112,6 +118,6 @@ def serve(connection: socket.socket, scene: Scene) -> None:
 def record(path: Path, scene: Scene) -> None:
     """Run the transfer, and save a capture of the client's interface."""
     with Lab(rtt_ms=scene.rtt_ms, congestion="reno") as lab:
-        talk = small_talk(longest_s=0.8)
+        talk = small_talk(16, 16_000, longest_s=0.8)
         client, server = partial(send, scene=scene, lab=lab), partial(serve, scene=scene)
         record_connection(lab, path, client, server, snaplen=SNAPLEN, talk=talk)
