@@ -112,11 +112,11 @@ def q3(submission: Submission) -> Verdict:
 
 #: For each cause, a question that tells it apart from the most similar cause.
 SIGNS = {
-    "body-waits-for-ack": "Which packet is between the first and the second half of an answer?",
+    "body-waits-for-ack": "Which packet is between the first and the second half of a page?",
     "closed-with-bytes-unread": "How does the connection end, and who ends it?",
-    "many-small-writes": "How much is in a segment of the answer?",
-    "one-request-per-round-trip": "Compare the wait for an answer with the wait for the SYN-ACK.",
-    "program-thinks": "Compare the wait for an answer with the wait for the SYN-ACK.",
+    "many-small-writes": "How much is in a segment of a page?",
+    "one-request-per-round-trip": "Compare the wait for a page with the wait for the SYN-ACK.",
+    "program-thinks": "Compare the wait for a page with the wait for the SYN-ACK.",
 }
 
 
