@@ -219,7 +219,7 @@ def run_sink(
     return submission.run_in_lab(
         submission.compile("sink.c"),
         ["{port}", str(rtt_ms), str(rate_mbit)],
-        role="server",
+        server_port=9000,
         peer=[*command, "-s", str(WRITE_BYTES), "-c", str(writes), "10.0.0.2"],
         lab={"rtt_ms": rtt_ms, "rate_mbit": rate_mbit, **lab},
         limits=Limits(wall_s=15, cpu_s=8, processes=8),

@@ -387,8 +387,7 @@ def look_at_mirror(submission: Submission, rate_mbit: float, rtt_ms: float) -> V
         submission.compile("mirror.c"),
         ["{port}"],
         peer=[sys.executable, PEER, "send", "{port}", str(seed), str(MIRROR_BYTES)],
-        role="server",
-        port=PORT,
+        server_port=PORT,
         lab={"rtt_ms": rtt_ms, "rate_mbit": rate_mbit},
         limits=LIMITS,
     )

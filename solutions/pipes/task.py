@@ -213,8 +213,7 @@ def look_at_meter(submission: Submission, transfer: Transfer) -> Verdict:
             *(sys.executable, PEER, "{port}", str(transfer.size_bytes)),
             *(str(transfer.before_s), str(transfer.after_s)),
         ],
-        role="server",
-        port=PORT,
+        server_port=PORT,
         lab={"rtt_ms": 10, "rate_mbit": transfer.rate_mbit},
         limits=Limits(wall_s=20, cpu_s=10, processes=8, output_bytes=1 << 16),
     )

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tcplab.errors import LabError
 from tcplab.grading import sandbox
@@ -224,8 +224,7 @@ class Submission:
         arguments: Sequence[str],
         *,
         peer: Sequence[str],
-        role: Literal["client", "server"] = "client",
-        port: int = 9000,
+        server_port: int | None = None,
         lab: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
         limits: Limits = _RUN_LIMITS,
@@ -239,28 +238,30 @@ class Submission:
         of the course must print it (--json).
 
         Args:
-            port: port on which the learner's server must listen; not used by a client.
-            lab: parameters of the Lab, such as {"rtt_ms": 20}, and under "to_server" those with
-                which Link.update() changes the way to the server before the run.
+            server_port: port on which the learner's program must listen, if it is the server.
+            lab: parameters of the Lab, such as {"rtt_ms": 20}; under "to_server" those with which
+                Link.update() changes the way to the server; and "initial_window" in segments.
             connections: number of connections that are allowed. If there may be several, the
                 segments of all are returned.
             during: returns a context in which both programs run, such as a measurement.
         """
         start = partial(self.start, built, files=files, limits=limits)
         parameters = dict(lab or {})
-        to_server = parameters.pop("to_server", None)
+        to_server, window = (parameters.pop(key, None) for key in ("to_server", "initial_window"))
         with Lab(**parameters) as network:
             if to_server is not None:
                 network.link.update("client->server", **to_server)
+            if window is not None:
+                network.set_initial_window(window)
             with (
                 network.client.capture() as client_capture,
                 network.server.capture() as server_capture,
                 during(network),
             ):
-                if role == "client":
+                if server_port is None:
                     ends, port = _as_client(start, network, arguments, peer)
                 else:
-                    ends = _as_server(start, network, arguments, peer, port)
+                    ends = _as_server(start, network, arguments, peer, port := server_port)
             with client_capture, server_capture:
                 if drops := (client_capture.drops or 0) + (server_capture.drops or 0):
                     raise LabError(f"the recorders lost {drops} packets; grade again")

@@ -70,8 +70,6 @@ class Lab(Network):
         sysctls: sysctls to set on each host after PINNED_SYSCTLS
         congestion: congestion control of every connection that does not choose one, even in
             programs started by hand, whatever the machine's default
-        initial_window: number of segments that a host may send before the first ACK (initcwnd in
-            ip-route(8)); by default the kernel's 10
         **wire: other parameters of :meth:`Link.update` for both directions, such as aqm="codel" or
             ecn=True (which also makes the hosts' TCP request ECN)
     """
@@ -89,7 +87,6 @@ class Lab(Network):
         sysctls: Mapping[str, str] | None = None,
         clients: int | Sequence[float] = 1,
         congestion: str = "cubic",
-        initial_window: int | None = None,
         **wire: Any,
     ) -> None:
         super().__init__()
@@ -103,9 +100,6 @@ class Lab(Network):
         self.offload = offload
         self.congestion = congestion
         self._metrics: dict[str, str | int] = {}
-        if initial_window is not None:
-            whole("initial_window", initial_window, 1, 1000, unit=" segments")
-            self._metrics["RTAX_INITCWND"] = initial_window
         self.client = Host(self, "client", "10.0.0.1", "eth0")
         numbers = range(2, len(self.client_rtts_ms) + 1)
         others = [Host(self, f"client{n}", f"10.0.0.{n + 1}", "eth0") for n in numbers]
@@ -179,6 +173,15 @@ class Lab(Network):
                     if self._metrics:
                         own.route_metrics(host.interface, _ipv6(host), self._metrics)
                     self._add_neighbours(own, host, _ipv6)
+
+    def set_initial_window(self, segments: int) -> None:
+        """Let hosts send this many segments before the first ACK (initcwnd in ip-route(8))."""
+        self.check()
+        whole("segments", segments, 1, 1000)
+        self._metrics["RTAX_INITCWND"] = segments
+        for host in self._hosts:
+            with self._interfaces(host.name) as own:
+                own.route_metrics(host.interface, host.address, self._metrics)
 
     def close(self) -> None:
         """End everything in the laboratory. Closing it again has no effect.

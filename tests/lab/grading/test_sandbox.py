@@ -290,7 +290,7 @@ def test_server_may_print_any_amount(talk: str) -> None:
         run = work.run_in_lab(
             work.compile("server.c"),
             ["{port}"],
-            role="server",
+            server_port=9000,
             peer=["tcpsource", "--json", "-s1000", "-c20", "--port", "{port}", "10.0.0.2"],
         )
         assert run.answered
@@ -305,7 +305,9 @@ def test_server_may_print_any_amount(talk: str) -> None:
 def test_server_that_does_not_listen_has_not_answered() -> None:
     with Submission("ada", {}, {}, {"silent.c": b"int main(void) { return 0; }"}) as work:
         peer = ["tcpsource", "--json", "10.0.0.2"]
-        assert not work.run_in_lab(work.compile("silent.c"), [], role="server", peer=peer).answered
+        assert not work.run_in_lab(
+            work.compile("silent.c"), [], server_port=9000, peer=peer
+        ).answered
 
 
 def test_source_with_a_course_header_is_linked_in_the_sandbox() -> None:
