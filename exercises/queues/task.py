@@ -216,6 +216,8 @@ MOST_WAITING = 27
 BUFFERS = {"net.ipv4.tcp_wmem": "4096 131072 4194304"}
 #: A third of what the far path holds (150 kB); with SO_SNDBUF = 16 KiB, a tenth is possible.
 LEAST_IN_FLIGHT_BYTES = 50_000
+#: Twice what live.c may leave to the kernel, since an ACK may wait on a busy machine.
+MOST_UNSENT_BYTES = 32_768
 FAR: dict[str, Any] = {"rate_mbit": 20, "queue_packets": 60}
 FAR_RECORDS = 600
 
@@ -256,6 +258,7 @@ class Queues:
 
     #: when each began and ended, the bytes written and not read, the client's bytes without ACK
     samples: list[tuple[float, float, int, int]] = field(default_factory=list)
+    most_bytes: int = 0  #: the most bytes that were written and not acknowledged
 
     @contextmanager
     def measured(self, network: Lab) -> Iterator[None]:
@@ -283,6 +286,7 @@ class Queues:
                 for (_, other), (back, unread, accepted) in theirs.items():
                     if own == other and accepted:
                         self.samples.append((start_s, end_s, unacked + unread, back))
+                        self.most_bytes = max(self.most_bytes, unacked)
 
     def begun(self, start_s: float, end_s: float, read_bytes: int, size: int) -> int | None:
         """Return how many records were begun when the client had all numbers, in a pause."""
@@ -320,7 +324,10 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
     age = _look_at_the_age(near, asked)
     if not age.passed:
         return age
-    far = run_live(submission, size, 1, FAR_RECORDS, 0, 0, rtt_ms=asked.far_rtt_ms, **FAR)
+    beside = Queues()
+    far = run_live(
+        submission, size, 1, FAR_RECORDS, 0, 0, queues=beside, rtt_ms=asked.far_rtt_ms, **FAR
+    )
     if damage := _damage(far):
         return Verdict(0, f"Over {asked.far_rtt_ms} ms: {damage}")
     events = _look_at_the_events(near)
@@ -330,7 +337,7 @@ def look_at_live(submission: Submission, asked: Asked) -> Verdict:
             f"All events arrived, but {late} times the program had a newer number, and then began"
             " two or more records without it. When does it look for the newest number?",
         )
-    return combine([(0.3, age), (0.5, events), (0.2, _look_at_the_flight(far))])
+    return combine([(0.3, age), (0.5, events), (0.2, _look_at_the_flight(far, beside))])
 
 
 def _late_rounds(run: LabRun, queues: Queues, size: int) -> int:
@@ -394,13 +401,18 @@ def _look_at_the_events(run: LabRun) -> Verdict:
     return Verdict(1, f"Each of the {sent} events arrived once, soon and in order.")
 
 
-def _look_at_the_flight(run: LabRun) -> Verdict:
+def _look_at_the_flight(run: LabRun, queues: Queues) -> Verdict:
     acked = most = 0
     for row in run.client_segments:
         if row["direction"] != FROM_CLIENT:
             acked = max(acked, int(row["ack"]) - 1)
         elif row["payload_bytes"]:
             most = max(most, int(row["seq"]) - 1 + int(row["payload_bytes"]) - acked)
+    if (unsent := queues.most_bytes - most) > MOST_UNSENT_BYTES:
+        return Verdict(
+            0,
+            f"On a path that holds 150 kB, the kernel had {unsent:,} bytes that it had not sent.",
+        )
     if most >= LEAST_IN_FLIGHT_BYTES:
         return Verdict(1, "A path that holds more data gets more.")
     return Verdict(

@@ -144,6 +144,23 @@ MUTANTS = {
         },
         breaks="the send buffer also holds unsent data, and grows with the window",
     ),
+    "limits-nothing-where-the-window-is-large": Mutant(
+        loses={"q7": 0.2},
+        files={
+            "live.c": [
+                (
+                    "    if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT",
+                    (
+                        "    unsigned info[64] = {0}; /* number 57 is tcpi_snd_wnd */\n"
+                        "    socklen_t length = sizeof info;\n"
+                        "    getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &length);\n"
+                        "    if (info[57] < 20000 && setsockopt(fd, SOL_SOCKET, SO_SNDBUF"
+                    ),
+                )
+            ]
+        },
+        breaks="the send buffer also holds unsent data, and grows with the window",
+    ),
     "sends-the-number-alone": Mutant(
         loses={"q7": 1},
         files={"live.c": [("memset(record, (int)(number & 0xff), RECORD_BYTES);", "")]},
