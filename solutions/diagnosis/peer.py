@@ -1,6 +1,7 @@
 """The peer of the three programs in the problem set "diagnosis", for one connection.
 
-    python peer.py answer                    reads questions of 35 bytes, answers each with 2 bytes
+    python peer.py answer                    reads questions of 35 bytes, answers each with 2 bytes,
+                                             and every fourth one so late that an ACK leaves before
     python peer.py read                      reads to the end
     python peer.py send PORT SEED BYTES      connects to 10.0.0.2 and sends BYTES bytes made of SEED
 
@@ -15,12 +16,15 @@ import json
 import random
 import socket
 import sys
+import time
 
 SERVER = "10.0.0.2"
 QUESTION_BYTES = 35
 ANSWER = b"ok"
 BLOCK_BYTES = 65536
 PATIENCE_S = 8.0
+#: Longer than an ACK waits for data.
+LATE_S = 0.15
 
 
 def made_bytes(seed: int, size: int) -> bytes:
@@ -41,6 +45,8 @@ def listen(answers: bool) -> dict[str, object]:
         before, received = received, received + len(block)
         complete = received // QUESTION_BYTES - before // QUESTION_BYTES
         if answers and complete:
+            if received // QUESTION_BYTES % 4 == 3:
+                time.sleep(LATE_S)
             connection.sendall(complete * ANSWER)
     connection.close()
     return {"bytes": received, "sha256": digest.hexdigest()}

@@ -120,6 +120,26 @@ MUTANTS = {
         loses={"q7": 1},
         files={"lookup.c": [("        await_answer(fd);\n    }\n", "    }\n"), *ALL_LATER]},
     ),
+    # Mostly the ACK comes with the answer.
+    "lookup-asks-when-acknowledged": Mutant(
+        loses={"q7": 1},
+        files={
+            "lookup.c": [
+                (
+                    "        await_answer(fd);\n    }\n",
+                    (
+                        "        for (int left = 1; left > 0; usleep(200))\n"
+                        "            ioctl(fd, SIOCOUTQ, &left);\n    }\n"
+                    ),
+                ),
+                *ALL_LATER,
+                (
+                    "#include <sys/socket.h>\n",
+                    "#include <linux/sockios.h>\n#include <sys/ioctl.h>\n#include <sys/socket.h>\n",
+                ),
+            ]
+        },
+    ),
     "lookup-another-text": Mutant(loses={"q7": 1}, files={"lookup.c": [("%012d", "%12d")]}),
     "mirror-buffer-is-only-doubled": Mutant(
         loses={"q8": 1},
