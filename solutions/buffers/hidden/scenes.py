@@ -37,7 +37,7 @@ class Scene:
 def draw(rng: random.Random, cause: str) -> Scene:
     """Draw the parameters of a transfer that shows this cause."""
     # A whole number of segments, so that the last one is full, whatever limits the sender.
-    size = rng.randrange(40, 110) * MSS_BYTES
+    size = rng.randrange(28, 46) * MSS_BYTES
     quick = rng.random() < 0.5
     roomy, short_s = rng.randrange(100_000, 280_000), rng.randrange(3, 9) / 1000
     if cause == "receive-window":
@@ -81,7 +81,7 @@ def record(path: Path, scene: Scene) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, scene.sndbuf_bytes)
 
-    talk = small_talk(16, 16_000, last_s=[0.02] * scene.pauses)
+    talk = small_talk(last_s=[0.02] * scene.pauses)
     with Lab(rtt_ms=20) as lab:
         client, server = partial(send, scene=scene), partial(serve, scene=scene)
         record_connection(lab, path, client, server, prepare=prepare, talk=talk)
