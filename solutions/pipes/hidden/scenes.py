@@ -89,5 +89,5 @@ def record(path: Path, scene: Scene) -> None:
     with Lab(rtt_ms=10) as lab:
         lab.link.script("client->server", f"drop data nth={scene.lost}")
         client, server = partial(send, scene=scene), partial(serve, scene=scene)
-        talk = small_talk(16, 16_000)
+        talk = small_talk(19, 19_000)
         record_connection(lab, path, client, server, prepare=prepare, talk=talk)
