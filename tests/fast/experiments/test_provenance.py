@@ -44,7 +44,8 @@ from tcplab.experiments.provenance import disturbance, warning
 def test_affected_numbers_are_named(
     measure: Callable[[], Any], disturbed: dict[str, float], affected: str
 ) -> None:
-    found = {"wire_packets": 9, "wire_missed": 0, "wire_late_p99_ms": 0, "wire_late_max_ms": 0}
+    found = dict.fromkeys(("wire_missed", "wire_late_p99_ms", "wire_late_max_ms"), 0.0)
+    found |= {"wire_packets": 9, "cpu_others": 0.5}
     recording = measure()
     live = {**recording.provenance, **found, **disturbed, "recorded": None}
     said = warning(replace(recording, provenance=live))
