@@ -13,7 +13,6 @@ from tcplab.grading.captures import record_connection
 from tcplab.programs.logs import Event
 
 REPLY = b"ok"
-Talk = Sequence[tuple[float, int]]
 _HEADING = "# CLOCK_REALTIME in ns, call, bytes (or the option's value)"
 
 
@@ -62,13 +61,10 @@ def reply_to_messages(connection: socket.socket, messages: Sequence[str]) -> Non
         connection.sendall(REPLY)
 
 
-def record_messages(
-    path: Path, messages: Sequence[str], *, rtt_ms: float, talk: Talk | None = None
-) -> None:
+def record_messages(path: Path, messages: Sequence[str], *, rtt_ms: float) -> None:
     """Record a client that sends these messages, and save the log of its calls with the capture."""
     log = CaptureLog()
     client = partial(send_messages, messages=messages, log=log)
     with Lab(rtt_ms=rtt_ms) as lab:
-        server = partial(reply_to_messages, messages=messages)
-        record_connection(lab, path, client, server, talk=talk)
+        record_connection(lab, path, client, partial(reply_to_messages, messages=messages))
     log.save(path.with_suffix(".log"))

@@ -81,7 +81,7 @@ def record(path: Path, scene: Scene) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, scene.rcvbuf_bytes)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, scene.sndbuf_bytes)
 
-    talk = small_talk(last_s=[0.02] * scene.pauses)
+    talk = small_talk(50, 40_000, last_s=[0.02] * scene.pauses)
     with Lab(rtt_ms=20) as lab:
         client, server = partial(send, scene=scene), partial(serve, scene=scene)
         record_connection(lab, path, client, server, prepare=prepare, talk=talk)

@@ -11,7 +11,6 @@ import random
 from pathlib import Path
 
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import small_talk
 
 record_messages = load_module(
     Path(__file__).parents[2] / "messages.py", "tcplab_messages_of_cork"
@@ -56,4 +55,4 @@ def draw(rng: random.Random, cause: str) -> tuple[int, list[str]]:
 def record(path: Path, scene: tuple[int, list[str]]) -> None:
     """Run the transfer, and save a capture of the client's interface and the client's calls."""
     rtt_ms, messages = scene
-    record_messages(path, messages, rtt_ms=rtt_ms, talk=small_talk(16, 16_000))
+    record_messages(path, messages, rtt_ms=rtt_ms)

@@ -97,5 +97,5 @@ def record(path: Path, scene: Scene) -> None:
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
         client, server = partial(send, scene=scene), partial(serve, scene=scene)
-        talk = small_talk(last_s=scene.pauses_s)
+        talk = small_talk(50, 40_000, last_s=scene.pauses_s)
         record_connection(lab, path, client, server, snaplen=SNAPLEN, talk=talk)

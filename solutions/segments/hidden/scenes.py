@@ -112,5 +112,5 @@ def record(path: Path, scene: Scene) -> None:
             lab.link.update("client->server", mtu=scene.path_mtu, icmp=how)
         if scene.lost:
             lab.link.script("client->server", f"drop data nth={scene.lost}")
-        talk = small_talk(16, 16_000, longest_s=2.2, last_s=scene.pauses_s)
+        talk = small_talk(longest_s=2.2, last_s=scene.pauses_s)
         record_connection(lab, path, client, server, prepare=prepare, talk=talk)

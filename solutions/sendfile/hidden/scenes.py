@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tcplab import Lab
 from tcplab.grading.assignment import load_module
-from tcplab.grading.captures import record_connection, small_talk
+from tcplab.grading.captures import record_connection
 
 calls = load_module(Path(__file__).parents[2] / "messages.py", "tcplab_messages_of_sendfile")
 
@@ -118,6 +118,5 @@ def record(path: Path, scene: Scene) -> None:
     log = calls.CaptureLog()
     with Lab(rtt_ms=scene.rtt_ms) as lab:
         client, server = partial(send, scene=scene, log=log), partial(serve, scene=scene)
-        talk = small_talk(16, 16_000)
-        record_connection(lab, path, client, server, prepare=prepare, talk=talk)
+        record_connection(lab, path, client, server, prepare=prepare)
     log.save(path.with_suffix(".log"))

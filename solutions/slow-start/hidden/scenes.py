@@ -118,6 +118,6 @@ def serve(connection: socket.socket, scene: Scene) -> None:
 def record(path: Path, scene: Scene) -> None:
     """Run the transfer, and save a capture of the client's interface."""
     with Lab(rtt_ms=scene.rtt_ms, congestion="reno") as lab:
-        talk = small_talk(16, 16_000, longest_s=0.8)
+        talk = small_talk(longest_s=0.8)
         client, server = partial(send, scene=scene, lab=lab), partial(serve, scene=scene)
         record_connection(lab, path, client, server, snaplen=SNAPLEN, talk=talk)

@@ -102,7 +102,7 @@ def talk(lab: Lab) -> None:
         lab.client.socket(kind=socket.SOCK_DGRAM) as sender,
     ):
         other.bind(("", 9001))
-        for pause_s, size in [*small_talk(16, 16_000), *small_talk(16, 16_000)]:
+        for pause_s, size in [*small_talk(), *small_talk()]:
             time.sleep(pause_s)
             for rest in range(size, 0, -MOST_BYTES):
                 # With few sizes, their number does not reveal how many datagrams were sent.

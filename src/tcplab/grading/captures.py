@@ -144,8 +144,8 @@ def longest_pause(value: object, facts: Facts, *, name: str) -> Verdict:
 
 
 def small_talk(
-    messages: int = 50,
-    bulk_bytes: int = 40_000,
+    messages: int = 16,
+    bulk_bytes: int = 16_000,
     longest_s: float = 0.56,
     last_s: Sequence[float] = (),
 ) -> list[tuple[float, int]]:
