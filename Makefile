@@ -58,7 +58,7 @@ lab: ## set up, report what this machine can do, then open the course in Jupyter
 	@tcplab lab .
 
 test-class: setup-dev ## grade a class of 225 with damaged and hostile submissions (minutes)
-	pytest -m classroom tests/slow/grading/test_classroom.py $(ARGS)
+	@tools/run-tests slow -- -m classroom tests/slow/grading/test_classroom.py $(ARGS)
 
 test-course: setup-dev ## run a course of 30 simulated learners, from hand-out to marks (20 minutes); ARGS="-k small-writes" for one set
 	pytest -m classroom tests/slow/grading/test_course.py $(ARGS)

@@ -9,6 +9,7 @@ and its replacement. A changed program includes all usual headers.
 import re
 from pathlib import Path
 from typing import Final, NamedTuple
+from unittest.mock import patch
 
 from tests.support.paths import ROOT
 
@@ -79,8 +80,13 @@ def write(change: Change, folder: Path) -> Path:
 
 
 def assert_judged_as_expected(change: Change, folder: Path) -> None:
-    """Let the check judge a changed program."""
-    verdict = short_c.check(change.slug, write(change, folder))
+    """Let the check judge a changed program.
+
+    A wrong one runs once, since the second and third run on a busy machine decide nothing here.
+    """
+    source = write(change, folder)
+    with patch.object(short_c, "_TRIES", short_c._TRIES if change.fails == "PASS" else 1):
+        verdict = short_c.check(change.slug, source)
     if change.fails == "PASS":
         assert verdict.passed, verdict
     else:  # passed is None if the machine was too busy to be sure
