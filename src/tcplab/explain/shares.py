@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tcplab.explain.causes import CAUSES
-from tcplab.explain.intervals import Interval, merged, shared_out, total_ms, within
+from tcplab.explain.intervals import Interval, merged, shared_out, total_ms, within, without
 from tcplab.explain.joining import NEVER_NS, Conversation, other
 from tcplab.explain.stalls import Wait, stalls
 from tcplab.models import Reason
@@ -112,6 +112,7 @@ class _Sender:
         self._starts = {write.message: write.time_ns for write in reversed(timeline.writes)}
         socket = conversation.sockets.get(side)
         self._unread = _unread(conversation, other(side))
+        self._uploads = _uploads(conversation) if side == "server" else []
         fixed = socket is not None and socket.fixed("sndbuf") is not None
         # The kernel also charges its own overhead, so a full buffer may hold only a quarter of its
         # size in data.
@@ -138,14 +139,16 @@ class _Sender:
                     cause = "receive-window"
                 strange = hold.where == "wire" and hold.reason is Reason.UNKNOWN
                 facts = self._facts.get(cause, {})
-                yield Wait(hold.start_ns, hold.end_ns, cause, self._side, segment, facts, strange)
+                left = [(hold.start_ns, hold.end_ns)]
+                if cause.startswith("nagle"):
+                    left = without(left, _during(self._uploads, hold))
+                for interval in left:
+                    yield Wait(*interval, cause, self._side, segment, facts, strange)
 
     def _is_ahead(self, hold: Hold) -> bool:
         """Return whether the peer's program left data unread for at least half of a wait."""
-        first = bisect.bisect_left(self._unread, hold.start_ns, key=lambda unread: unread[1])
-        last = bisect.bisect_left(self._unread, hold.end_ns, key=lambda unread: unread[0])
         wait = [(hold.start_ns, hold.end_ns)]
-        return total_ms(within(self._unread[first:last], wait)) >= 0.5 * total_ms(wait)
+        return total_ms(within(_during(self._unread, hold), wait)) >= 0.5 * total_ms(wait)
 
     def _next(self, hold: Hold) -> Segment | None:
         """Return the segment that left when a wait in the kernel ended, or None."""
@@ -238,6 +241,21 @@ class _Sender:
         idle_ns = begin_ns - self._timeline.segments[at - 1].time_ns if at else 0
         paused = idle_ns > _IDLE_NS + rtt_ns
         return "slow-start-after-idle" if paused else "congestion-window"
+
+
+def _during(intervals: Sequence[Interval], hold: Hold) -> Sequence[Interval]:
+    first = bisect.bisect_left(intervals, hold.start_ns, key=lambda interval: interval[1])
+    return intervals[first : bisect.bisect_left(intervals, hold.end_ns, key=lambda one: one[0])]
+
+
+def _uploads(conversation: Conversation) -> list[Interval]:
+    """Return when the client's own transfers go on, so that it does not wait for an answer."""
+    if (client := conversation.timelines.get("client")) is None:
+        return []
+    full = (one for one in client.segments if one.payload_bytes >= (client.mss_bytes or 1 << 62))
+    sent = [(segment.time_ns, client.arrival_ns(segment)) for segment in full]
+    held = [(one.start_ns, one.end_ns) for one in client.holds if one.reason in _OF_REASON]
+    return merged([*sent, *held])
 
 
 def _transfers(timeline: Timeline) -> set[int]:
