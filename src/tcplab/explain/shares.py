@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -43,6 +43,8 @@ _NEVER_CAME: Final = 3
 _IN_TURN: Final = 0.9
 #: Linux starts slow start again after a pause longer than the RTO, which is at least 200 ms.
 _IDLE_NS: Final = 200_000_000
+#: It halves the congestion window at least once.
+_HALVED: Final = 0.6
 
 
 def waits(conversation: Conversation) -> Iterator[Wait]:
@@ -240,7 +242,18 @@ class _Sender:
         rtt_ns = int((self._timeline.rtt_ms or 0) * 1e6)
         idle_ns = begin_ns - self._timeline.segments[at - 1].time_ns if at else 0
         paused = idle_ns > _IDLE_NS + rtt_ns
+        if paused:
+            until = bisect.bisect_left(self._timeline.segments, begin_ns + rtt_ns, key=time_of)
+            in_flight, largest = self._in_flight
+            paused = max(in_flight[at:until], default=0) <= _HALVED * largest[at - 1]
         return "slow-start-after-idle" if paused else "congestion-window"
+
+    @cached_property
+    def _in_flight(self) -> tuple[list[int], list[int]]:
+        """The number of bytes in flight once each segment has left, and the largest so far."""
+        line = self._timeline
+        in_flight = [one.end - line.last_ack(one.time_ns).ack for one in line.segments]
+        return in_flight, [*accumulate(in_flight, max)]
 
 
 def _during(intervals: Sequence[Interval], hold: Hold) -> Sequence[Interval]:

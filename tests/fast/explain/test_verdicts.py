@@ -203,6 +203,20 @@ def test_a_partial_ack_reports_the_next_gap() -> None:
     assert "2 retransmissions that a duplicate ACK" in found.evidence
 
 
+@pytest.mark.parametrize(("first", "is_smaller"), [(10, True), (20, False)])
+def test_slow_start_after_a_pause_has_a_smaller_flight(first: int, is_smaller: bool) -> None:
+    rows, events = handshake(100), []
+    for begin, sent, count in ((0, 0, 10), (1300, 30, first)):
+        rows += [data(begin + i / 100, 1448 * (sent + i), 1448) for i in range(count)]
+        rows.append(ack(begin + 100, 1448 * (sent + count)))
+        later = range(count, 30)
+        rows += [data(begin + 100 + i / 100, 1448 * (sent + i), 1448) for i in later]
+        rows.append(ack(begin + 201, 1448 * (sent + 30), seq=sent // 30, payload_bytes=1))
+        events += [Event(ns(begin), "write", 30 * 1448), Event(ns(begin + 201.1), "read", 1)]
+    causes = {one.cause for one in findings([conversation(capture(rows), events)])}
+    assert ("slow-start-after-idle" in causes) is is_smaller
+
+
 def test_the_first_fast_open_without_a_cookie_waits_for_the_handshake() -> None:
     rows = [*handshake(100), data(-99.9, 0, 100), ack(0.1, 100, payload_bytes=50)]
     asked = conversation(capture(rows), [Event(ns(-200), "write", 100), Event(ns(0.2), "read", 50)])
