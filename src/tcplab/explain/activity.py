@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -50,12 +49,7 @@ class Activities:
     `captured` has the times at which data reached the TCP sockets that were captured, by cookie.
     """
 
-    def __init__(
-        self,
-        log: CallLog,
-        end_ns: int,
-        captured: Mapping[int, Sequence[int]] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, log: CallLog, end_ns: int, captured: Mapping[int, Sequence[int]]) -> None:
         self.log = log
         self._end_ns = end_ns
         self._peers = {

@@ -72,7 +72,8 @@ def _resets(recorded: CommandExchange, conversations: Sequence[Conversation]) ->
     for conversation in conversations:
         if (kind := _reset(conversation)) is not None:
             found[kind[0]].append((conversation, kind[1]))
-    activities = Activities(recorded.client, recorded.span_ns[1])
+    came = arrivals_at(conversations, "client")
+    activities = Activities(recorded.client, recorded.span_ns[1], came)
     for cause, several in found.items():
         # The client's pause after a reset, before it goes on, is time that it costs.
         calls = [one.sockets["client"].calls for one, _text in several if "client" in one.sockets]
@@ -100,7 +101,8 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
         if conversation.is_tls and size <= _CLOSE_NOTIFY_BYTES:
             heard, farewell_ns = answers[answers["payload_bytes"] != size], 0
         latest_ns = max(heard["time_ns"].max(initial=0), farewell_ns)
-        if not len(lost) or (len(heard) and bool((lost["time_ns"] > latest_ns).all())):
+        is_farewell = bool((lost["time_ns"] > latest_ns).all()) and not _asks_last(conversation)
+        if not len(lost) or (len(heard) and is_farewell):
             return None
     late = sent["payload_bytes"][sent["time_ns"] > fins.min(initial=1 << 62)]
     if conversation.is_tls and 0 < late.max(initial=0) <= _CLOSE_NOTIFY_BYTES:
@@ -125,8 +127,18 @@ def _was_used(conversation: Conversation, reset_ns: int) -> bool:
     """Return whether the client wrote or waited around the reset, so that it lost something."""
     if (client := conversation.sockets.get("client")) is not None:
         late = [call for call in client.calls if call.time_ns > reset_ns - conversation.rtt_ns]
-        return any(call.name in (*HANDS_OVER, "read") for call in [*late, *client.calls[-1:]])
+        used = any(call.name in (*HANDS_OVER, "read") for call in [*late, *client.calls[-1:]])
+        return used or _asks_last(conversation)
     return bool(len(_lost(conversation)))
+
+
+def _asks_last(conversation: Conversation) -> bool:
+    """Return whether the client's last call was a read, for the answer to data that was lost."""
+    lost, answers = _lost(conversation), conversation.rows.data("server")
+    socket = conversation.sockets.get("client")
+    calls = [call.name for call in socket.calls if call.name != "close"] if socket else []
+    unanswered = lost["time_ns"].max(initial=0) > answers["time_ns"].max(initial=0)
+    return calls[-1:] == ["read"] and bool(unanswered) and not conversation.is_tls
 
 
 def _lost(conversation: Conversation) -> SegmentArray:

@@ -283,9 +283,11 @@ def test_what_a_reset_cost_is_told_by_the_last_data(
 )
 def test_a_handshake_that_took_long_is_not_the_round_trip(min_rtt_us: int, kind: str) -> None:
     rows = [*handshake(200), data(0, 0, 16), ack(100, 16, payload_bytes=38), data(350, 16, 16)]
-    rows += [row(400, False, seq=39, ack=17, flags=ACK | FIN), row(510, False, seq=40, flags=RST)]
+    rows += [row(400, False, seq=39, ack=17, flags=ACK | FIN), row(401, True, flags=ACK | FIN)]
+    rows.append(row(510, False, seq=40, flags=RST))  # later than a round trip after the read
     closed = Conversation(CLIENT, SERVER, capture(rows), len(rows))
-    closed.sockets["client"] = socket((350, "write"), (351, "read"), min_rtt_us=min_rtt_us)
+    calls = (350, "write"), (351, "read"), (401, "close")
+    closed.sockets["client"] = socket(*calls, min_rtt_us=min_rtt_us)
     assert (_reset(closed) or ("",))[0] == kind
 
 
