@@ -86,8 +86,7 @@ def record_in_lab(
         logs = read_calls(folder / "client"), server and read_calls(folder / "server")
         output = (folder / "client.out").read_text(errors="replace")
         rate = lab.link.parameters["client->server"].get("rate_mbit") or math.inf
-        grown = tcp_counters(lab.server) - before
-    overflows = grown["ListenOverflows"]
+        overflows = (tcp_counters(lab.server) - before)["ListenOverflows"]
     return CommandExchange(
         logs[0], logs[1] or None, near, far, span, rate, notes, output, overflows
     )

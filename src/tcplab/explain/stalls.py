@@ -78,7 +78,9 @@ def _stuck(conversation: Conversation) -> Iterator[Wait]:
     if not all(calls.values()):
         return
     last = {side: several[-1] for side, several in calls.items()}
-    sent = {side: _sent(conversation, side, end_ns) for side in calls}
+    sent = dict.fromkeys(calls, 0)
+    for side, timeline in conversation.timelines.items():
+        sent[side] = max((s.end for s in timeline.segments if s.time_ns < end_ns), default=0)
     unread = {side: sent[other(side)] - call.read for side, call in last.items()}
     times = [call.time_ns for call in last.values()]
     for timeline in conversation.timelines.values():
@@ -89,15 +91,12 @@ def _stuck(conversation: Conversation) -> Iterator[Wait]:
         return
     if all(call.name in HANDS_OVER and unread[side] > 0 for side, call in last.items()):
         yield Wait(*interval, "deadlock", "client", facts=unread)
-    elif _waits_for_the_end(calls, last, unread, sent["client"]):
+    elif _waits_for_the_end(calls, unread, sent["client"]):
         yield Wait(*interval, "no-end", "server", facts={"sent": sent["client"]})
 
 
 def _waits_for_the_end(
-    calls: dict[str, list[SocketCall]],
-    last: dict[str, SocketCall],
-    unread: dict[str, int],
-    sent: int,
+    calls: dict[str, list[SocketCall]], unread: dict[str, int], sent: int
 ) -> bool:
     """Return whether the server reads on, although the client sent all that it had to send.
 
@@ -110,8 +109,8 @@ def _waits_for_the_end(
     wrote = asked[-1]
     # A read takes what was there when it began, and ends. So the server's read waits only if there
     # was nothing.
-    idle = unread["server"] == 0 and unread["client"] <= last["client"].unread
-    return idle and last["server"].name == "read" and wrote.written + wrote.asked_bytes <= sent
+    idle = unread["server"] == 0 and unread["client"] <= calls["client"][-1].unread
+    return idle and calls["server"][-1].name == "read" and wrote.written + wrote.asked_bytes <= sent
 
 
 def _ends(conversation: Conversation) -> list[int]:
@@ -120,12 +119,6 @@ def _ends(conversation: Conversation) -> list[int]:
     closes = [call for call in conversation.sockets["client"].calls if call.name == "close"]
     ends = sent["time_ns"][sent.is_fin | sent.is_rst]
     return [int(ends.min(initial=1 << 62)), *(one.time_ns for one in closes)]
-
-
-def _sent(conversation: Conversation, side: str, until_ns: int) -> int:
-    timeline = conversation.timelines.get(side)
-    segments = timeline.segments if timeline else ()
-    return max((segment.end for segment in segments if segment.time_ns < until_ns), default=0)
 
 
 # ---- options -------------------------------------------------------------------------------------

@@ -393,9 +393,8 @@ class _Judge:
         for name, facts, waited in kinds.faults(self._recorded, self._conversations):
             took_ms = total_ms(waited)
             share = min(took_ms / run_ms, 1.0) if run_ms else 0.0
-            grave = name != "nagle-inside" or share >= FAULT_SHARE
+            kind: Kind = "fault" if name != "nagle-inside" or share >= FAULT_SHARE else "none"
             share = 1.0 if name == "one-direction" else share
-            kind: Kind = "fault" if grave else "none"
             yield _told(name, kind, facts, run_ms=took_ms, run_share=share)
 
     def _lossy(self) -> bool:

@@ -260,11 +260,8 @@ def _predicate(timeline: Timeline, segment: Segment) -> str:
 
 def _waited(hold: Hold) -> str:
     text = f"held {ms(hold.duration_ms)} {HELD_BY[hold.reason]}"
-    if hold.evidence:
-        text += f": {hold.evidence}"
-    if hold.missing:
-        text += f" (missing: {hold.missing})"
-    return text
+    text += f": {hold.evidence}" * bool(hold.evidence)
+    return text + f" (missing: {hold.missing})" * bool(hold.missing)
 
 
 def _left_at_once(segment: Segment) -> str:
@@ -293,9 +290,8 @@ def _release(timeline: Timeline, segment: Segment) -> str:
 
 
 def _ack(timeline: Timeline, ack: Ack) -> str:
-    carrier = f", which came with {count_bytes(ack.payload_bytes)} of data" * bool(
-        ack.payload_bytes
-    )
+    data = f", which came with {count_bytes(ack.payload_bytes)} of data"
+    carrier = data * bool(ack.payload_bytes)
     if ack.reason is Reason.UNKNOWN:
         return f"the peer's ACK{carrier} (why it came late is unknown; missing: {ack.missing})"
     travel_ms = 0.0 if ack.sent_ns is None else (ack.time_ns - ack.sent_ns) / 1e6
