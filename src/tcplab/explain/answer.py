@@ -28,7 +28,7 @@ _SHOWN: Final = 6
 #: All missing evidence is listed if a larger share of the time than this is unexplained.
 _UNKNOWN_SHARE: Final = 0.05
 #: "No fault" is said only if at most this share of the run has no known cause, or this time, which
-#: is the noise of a short run, or as much as the client waited for a CPU on a busy machine.
+#: is the noise of a short run, or as much as the client and the recorder waited for a CPU.
 _UNEXPLAINED_SHARE: Final = 0.05
 _UNEXPLAINED_MS: Final = 50.0
 _LEAST_MS: Final = 0.01
@@ -112,8 +112,8 @@ class Explanation:
             return None
         run_ms = self.ledger.run_ms
         unknown_ms = self.ledger.ms("unexplained") + self.ledger.ms("unknown")
-        noise_ms = max(_UNEXPLAINED_MS, self.ledger.ms("cpu"))
-        if unknown_ms <= max(_UNEXPLAINED_SHARE * run_ms, noise_ms):
+        cpu_ms = self.ledger.ms("cpu") + self.ledger.ms("stopped") - self.overhead * run_ms
+        if unknown_ms <= max(_UNEXPLAINED_SHARE * run_ms, _UNEXPLAINED_MS, cpu_ms):
             return None
         return f"{ms(unknown_ms)} of {ms(run_ms)}"
 

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from tests.support.timeline.made_up import ack, capture, data, explain_evidence, handshake, ns, row
 
+from tcplab.explain.answer import Explanation
 from tcplab.explain.joining import Conversation, _explained, _given_up_ns, _is_spare
 from tcplab.explain.kinds import _reset
+from tcplab.explain.ledger import Entry, RunLedger
 from tcplab.explain.recording import CommandExchange
 from tcplab.explain.verdict import Finding, judged
 from tcplab.programs import Event, SocketCalls
@@ -289,6 +291,19 @@ def test_a_handshake_that_took_long_is_not_the_round_trip(min_rtt_us: int, kind:
     calls = (350, "write"), (351, "read"), (401, "close")
     closed.sockets["client"] = socket(*calls, min_rtt_us=min_rtt_us)
     assert (_reset(closed) or ("",))[0] == kind
+
+
+@pytest.mark.parametrize(("stopped_ns", "is_known"), [(50_000_000, True), (150_000_000, False)])
+def test_a_busy_machine_leaves_some_time_unexplained(stopped_ns: int, is_known: bool) -> None:
+    """Of 600 ms, the recorder took at least 150: its work, or its own wait for a CPU."""
+    parts = {"work": 330.0, "stopped": 150.0, "unexplained": 90.0, "cpu": 30.0}
+    entries = [Entry(cause, took_ms, cause) for cause, took_ms in parts.items()]
+    ledger = RunLedger(600.0, entries, (), by_calls=True)
+    log = CallLog(stopped_ns=stopped_ns)
+    recorded = CommandExchange(log, None, None, None, (0, 600_000_000))
+    work = Finding("work", "none", 0.0, 0.0, "its own work", "", "")
+    told = Explanation(recorded, [requests(20)], 1, [work], (), ledger).sentence
+    assert told.startswith("no fault" if is_known else "not explained: 90.0 ms of 600.0 ms")
 
 
 @pytest.mark.parametrize(("size", "is_harmless"), [(53, True), (85, True), (120, False)])
