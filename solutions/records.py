@@ -1,7 +1,7 @@
-"""Records that a client sends before and after its own part, which even out counts of a capture.
+"""Even out counts of a capture, by records of the client and by ACKs that the server delays.
 
-A scene's totals are drawn before its cause matters. The client sends one record at a time, and the
-server delays ACKs or does not, until the totals are reached.
+A scene's totals are drawn before its cause matters. The client sends one record at a time before
+and after its own part, and the server delays ACKs or does not, until the totals are reached.
 """
 
 from __future__ import annotations
@@ -34,9 +34,23 @@ class Totals(NamedTuple):
         return self.sizes[min(number, len(self.sizes) - 1)]
 
 
+def acknowledge(server: socket.socket, acks: int, data_segments: int) -> None:
+    """Acknowledge at once, or later if enough ACKs left for the segments that have arrived."""
+    arrived = _info(server, _DATA_SEGS_IN)
+    sent = _info(server, _SEGS_OUT) - _info(server, _DATA_SEGS_OUT)
+    # The kernel leaves this mode whenever it has delayed an ACK.
+    quick = sent * data_segments <= arrived * acks
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, int(quick))
+
+
+def awaits_acks(client: socket.socket) -> bool:
+    """Return whether the client has data that is not yet sent, or not yet acknowledged."""
+    return bool(_info(client, _UNACKED) or _info(client, _NOTSENT_BYTES))
+
+
 def _settle(client: socket.socket, server: socket.socket) -> None:
     """Wait until everything is sent and acknowledged, without delayed ACKs."""
-    while _info(client, _UNACKED) or _info(client, _NOTSENT_BYTES):
+    while awaits_acks(client):
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         time.sleep(0.001)
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
@@ -47,10 +61,7 @@ def _send(client: socket.socket, server: socket.socket, totals: Totals, numbers:
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for number in numbers:
         arrived = _info(server, _DATA_SEGS_IN)
-        acks = _info(server, _SEGS_OUT) - _info(server, _DATA_SEGS_OUT)
-        # The kernel leaves this mode whenever it has delayed an ACK.
-        quick = acks * totals.data_segments <= arrived * totals.acks
-        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, int(quick))
+        acknowledge(server, totals.acks, totals.data_segments)
         client.sendall(bytes(totals.size(number)))
         while _info(server, _DATA_SEGS_IN) == arrived:
             time.sleep(0.001)
