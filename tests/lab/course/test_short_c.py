@@ -49,7 +49,7 @@ def test_learners_copy_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.Monk
 def test_recording_has_the_ends_of_both_directions() -> None:
     with Lab(rtt_ms=20) as lab:
         segments = short_c.run(lab, "the-lab").segments
-    assert segments.is_fin.sum() == 2
+    assert {*segments[segments.is_fin].from_server} == {False, True}  # a late ACK lets one repeat
     assert not segments.is_fin[-1]  # the last segment is the ACK of the last FIN
 
 
