@@ -10,6 +10,7 @@ A recording is kept only if it dropped no packet, has whole headers, and has at 
 import sys
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,24 +47,21 @@ def _whole(capture: Capture) -> bool:
     return bool(((captured >= HEADERS_ONLY) | (captured == original)).all())
 
 
-def unexplained(directory: Path) -> list[str]:
-    """Return a line for each capture that tshark reads differently without a reason."""
-    return [
-        f"{path}: {differences}"
-        for path in sorted(directory.iterdir())
-        if (differences := wireshark.unexplained(from_file(path), path))
-    ]
+def unexplained(path: Path) -> str:
+    """Return a line if tshark reads the capture differently without a reason, or ""."""
+    differences = wireshark.unexplained(from_file(path), path)
+    return f"{path}: {differences}" if differences else ""
 
 
 def main() -> int:
-    directory = Path(sys.argv[1])
+    captures = sorted(Path(sys.argv[1]).iterdir())
     if why := lacking("tshark"):
         sys.exit(why)
-    disagreements = unexplained(directory)
-    count = len(list(directory.iterdir()))
-    summary = f"second opinions: {count} captures, {len(disagreements)} disagreements"
+    with ProcessPoolExecutor() as pool:
+        disagreements = [*filter(None, pool.map(unexplained, captures))]
+    summary = f"second opinions: {len(captures)} captures, {len(disagreements)} disagreements"
     print("\n".join([*disagreements, summary]))
-    return int(bool(disagreements) or not count)
+    return int(bool(disagreements) or not captures)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import tarfile
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 START_S = 120.0
 WAIT_MS = 180_000
 ARTEFACTS = ROOT / "test-artifacts" / "browser"
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -210,7 +210,8 @@ def tab_of(browser: Any, name: str, **settings: Any) -> Iterator[Page]:
     try:
         yield tab
     finally:
-        keep(tab, f"last-seen-{name}")
+        with suppress(Exception):  # a picture that fails must not hide why the test failed
+            keep(tab, f"last-seen-{name}")
         tab.close()
 
 
