@@ -36,7 +36,8 @@ def test_closed_window_is_probed_until_the_program_reads() -> None:
         "the window is open again",
     ]
     closed_ms, first_ms, _still, second_ms, open_ms = (event.time_ms for event in result.variants)
-    assert second_ms - first_ms == pytest.approx(2 * (first_ms - closed_ms), rel=0.02)
+    # The kernel rounds each timer up, by at most an eighth.
+    assert second_ms - first_ms == pytest.approx(2 * (first_ms - closed_ms), rel=0.13)
     assert open_ms > result.read_at_ms > 1500
     assert any("window" in sentence for sentence in result.timeline().sentences())
 

@@ -46,11 +46,12 @@ def test_fewer_copies_are_less_work_and_over_the_wire_no_less_time() -> None:
     result = pipes.measure(runs=3)
     names = ("dd-netcat", "netcat-warm", "splice", "no-copy")
     work = [result[name].cpu_s_per_gb or 0 for name in names]
-    assert work[0] > 1.5 * work[1] > 1.5 * work[2] > 1.5 * work[3] > 0
+    assert work == sorted(work, reverse=True)
+    assert work[0] > 3 * work[3] > 0
     rates = [result[name].median_mb_per_s or 0 for name in ("dd-netcat", "netcat-warm", "no-copy")]
     assert rates == sorted(rates)
     for chain in each(chain for chain in result.variants if chain.pipeline.wire):
-        assert 0.98 * goodput_mbyte_s(1000) < min(chain.mb_per_s)
+        assert 0.95 * goodput_mbyte_s(1000) < chain.median_mb_per_s
         assert max(chain.mb_per_s) <= goodput_mbyte_s(1000) * 1.001
 
 
