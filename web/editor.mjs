@@ -75,13 +75,6 @@ export async function editor(place) {
     text.value = lesson.source;
     link_state.write(`${slug}.c`, {});
   });
-  place.replaceChildren(
-    element("h3", {}, `Change ${slug}.c here`),
-    notice(),
-    text,
-    element("p", { class: "buttons" }, run_button, reset),
-    ...state.parts,
-    output,
-    shell(),
-  );
+  const buttons = element("p", { class: "buttons" }, run_button, reset);
+  place.replaceChildren(element("h3", {}, `Change ${slug}.c here`), notice(), text, buttons, ...state.parts, output, shell());
 }

@@ -32,7 +32,10 @@ const left = ({ rows }) => reached(rows, (row) => (row.client && row.bytes ? row
 const acked = ({ rows }) => reached(rows, (row) => (row.client ? 0 : row.ack - 1));
 
 // The bytes in flight just after each of the client's segments.
-const in_flight = (run, acks = acked(run)) => left(run).map((bytes, at) => bytes - acks[at]).filter((_, at) => run.rows[at].client && run.rows[at].bytes);
+function in_flight(run) {
+  const acks = acked(run);
+  return left(run).map((bytes, at) => bytes - acks[at]).filter((_, at) => run.rows[at].client && run.rows[at].bytes);
+}
 const alone = (run) => in_flight(run).filter((bytes) => bytes <= 1448).length;
 
 function median(values) {

@@ -86,6 +86,10 @@ export async function start(base, progress, fetched = load) {
   });
   await new Promise((resolve) => emulator.add_listener("emulator-loaded", resolve));
   const { cpu } = emulator.v86;
+  // The emulator breaks off whenever the guest is idle, and would let another thread tell it to go on.
+  const breaks = new MessageChannel();
+  breaks.port2.onmessage = ({ data }) => emulator.v86.yield_callback(data);
+  emulator.v86.yield = (_wait_ms, tick) => breaks.port1.postMessage(tick);
   cpu.set_jit_config(1, 1); // compile each page of code alone, since groups of 3 took 60 MB and a third more time
   // Both copies of the state are freed at once, since a browser would keep them for a while.
   const unpack_memory = cpu.unpack_memory.bind(cpu);
