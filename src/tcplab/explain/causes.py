@@ -3,9 +3,9 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 #: Texts such as "title" and "fix" by cause, and of the ledger by kind.
-CAUSES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+CAUSES: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )

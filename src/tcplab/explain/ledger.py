@@ -18,7 +18,7 @@ from tcplab.explain.shares import ORDER, Division, moved
 from tcplab.programs.calls import Attempt
 
 #: What the client did outside of TCP, as its line of the ledger.
-TITLES: Final = CAUSES["outside"]
+TITLES: Final[Mapping[str, str]] = CAUSES["outside"]
 #: An attempt that lasts longer than this did not fail for lack of a port or a route.
 _AT_ONCE_NS: Final = 500_000_000
 #: A program that gives up sooner tries several addresses at once (Happy Eyeballs, RFC 8305).

@@ -49,6 +49,8 @@ TLS_MESSAGES: Final = 2
 RUN_SHARE: Final = 0.05
 #: A program that makes more writes without a read pushes messages, with longer pauses in between.
 _PUSHES: Final = (8, 5_000_000)
+#: The waits that Nagle's algorithm causes, with and without the peer's timer.
+_NAGLES: Final = ("nagle-delayed-ack", "nagle")
 #: Options of a reader that fix its window, with the cause that they are.
 _FIXED: Final = {"window_clamp": "window-clamp", "rcvbuf": "fixed-receive-buffer"}
 #: A window that is never larger than 65535 bytes was in need of scaling if it was at least this.
@@ -121,8 +123,7 @@ def _told(name: str, kind: Kind, facts: Mapping[str, object], **numbers: float) 
         texts.get(part, "").format(**facts) for part in ("title", "evidence", "fix")
     )
     usual = {"share": 0.0, "ms": 0.0} | numbers
-    cause = texts.get("cause", name)
-    return Finding(cause, kind, title=title, evidence=evidence, fix=fix, **usual)
+    return Finding(texts.get("cause", name), kind, title=title, evidence=evidence, fix=fix, **usual)
 
 
 class _Judge:
@@ -150,13 +151,10 @@ class _Judge:
         """Return the finding for a cause that took some of the waiting time."""
         describe = getattr(self, f"_{cause.replace('-', '_')}", None)
         name, facts = describe() if describe else (cause, self._facts(cause))
-        texts, ms, share = CAUSES[name], self.total[cause], self._share(cause)
-        kind: Kind = "none"
-        if texts.get("kind") == "limit" and (self._is_long(cause) or texts.get("sure")):
-            kind = "limit"
-        elif texts.get("kind") == "fault" and self._is_grave(name, ms, share):
-            kind = "fault"
-        return _told(name, kind, facts, share=share, ms=ms)
+        texts, ms = CAUSES[name], self.total[cause]
+        counts = self._is_grave(name, ms) if texts.get("kind") == "fault" else self._is_long(cause)
+        kind: Kind = texts.get("kind", "none") if counts or "sure" in texts else "none"
+        return _told(name, kind, facts, share=self._share(cause), ms=ms)
 
     def _facts(self, cause: str) -> Mapping[str, object]:
         """Return the facts of the longest wait for a cause, or of the program that is the cause."""
@@ -171,12 +169,14 @@ class _Judge:
     def _is_long(self, cause: str) -> bool:
         return self._share(cause) >= FAULT_SHARE and self.total[cause] >= LIMIT_MS
 
-    def _is_grave(self, name: str, ms: float, share: float) -> bool:
-        stretches = self._waits.get(name, ())
-        each_ms = ms / len(stretches) if stretches else ms
+    def _is_grave(self, name: str, ms: float) -> bool:
+        each_ms = ms / (len(self._waits.get(name, ())) or 1)
         least = LOSSY_SHARE if name.startswith("fixed-") and self._lossy() else FAULT_SHARE
-        long = each_ms >= FAULT_EACH_MS or bool(CAUSES[name].get("brief"))
-        return share >= least and ms >= FAULT_MS and long
+        long = each_ms >= FAULT_EACH_MS or "brief" in CAUSES[name]
+        # The same fix ends both of Nagle's waits, so the longer one counts with the other.
+        both = [self.total.get(cause, 0.0) for cause in _NAGLES] if name in _NAGLES else [ms]
+        whole_ms = sum(both) if ms == max(both) else ms
+        return long and whole_ms >= max(least * self._everything, FAULT_MS)
 
     def _program(self, side: str) -> Mapping[str, object]:
         known = any(side in conversation.sockets for conversation in self._conversations)

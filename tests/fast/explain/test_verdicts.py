@@ -182,13 +182,14 @@ def test_a_fast_repair_beside_a_tail_loss_is_told_apart_on_a_long_path() -> None
     assert "1 retransmission that a duplicate ACK or a probe caused, after 302 ms" in found.evidence
 
 
-def test_writes_of_a_message_belong_together_however_slow_the_machine() -> None:
-    rows, events = handshake(), [Event(ns(0), "delay", 0)]  # TCP_NODELAY is off
+@pytest.mark.parametrize("think_ms", [1, 140], ids=["Nagle alone", "a server that also works"])
+def test_writes_of_a_message_belong_together_however_slow_the_machine(think_ms: int) -> None:
+    rows, events = handshake(20), [Event(ns(0), "delay", 0)]  # TCP_NODELAY is off
     for number in range(10):
-        at, sent = 100 * number, 14 * number
-        rows += [data(at, sent, 4), ack(at + 40, sent + 4), data(at + 40.1, sent + 4, 10)]
-        rows.append(ack(at + 41, sent + 14, payload_bytes=1))
-        named = ((0, "write", 4), (20, "write", 10), (41.1, "read", 1))
+        at, sent, held = 300 * number, 14 * number, (60, 20)[number % 2]
+        rows += [data(at, sent, 4), ack(at + held, sent + 4), data(at + held + 0.1, sent + 4, 10)]
+        rows.append(ack(at + held + think_ms, sent + 14, payload_bytes=1))
+        named = ((0, "write", 4), (10, "write", 10), (held + think_ms + 0.1, "read", 1))
         events += [Event(ns(at + later), name, size) for later, name, size in named]
     [verdict, *_] = findings([conversation(capture(rows), events)])
     assert verdict.evidence.startswith("the client hands a message to TCP in 2 writes (4, 10 ")
