@@ -36,8 +36,7 @@ def record_here(
     """Run a command on this machine, and record its calls and, if permitted, its packets."""
     with temporary_folder() as name, _Machine() as machine, contextlib.ExitStack() as stack:
         notes: list[str] = []
-        chosen = interface or _default_interface()
-        host = Host(machine, "here", "", chosen)
+        host = Host(machine, "here", "", interface or _default_interface())
         known_command(client)
         capture: Capture | None = None
         if has_net_raw() or _has_right():

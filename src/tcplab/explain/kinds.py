@@ -44,7 +44,6 @@ _CLOSE_NOTIFY_BYTES: Final = 85
 #: A smaller share of the time is not worth a word.
 _LEAST: Final = 0.1
 
-
 #: The name of a fault in causes.toml, its facts, and the time that it cost, if this is known.
 Fault = tuple[str, dict[str, object], Sequence[Interval]]
 
@@ -110,13 +109,15 @@ def _reset(conversation: Conversation) -> tuple[str, str] | None:
     if not _was_used(conversation, reset_ns):
         return None
     socket = conversation.sockets.get("server")
-    closes = [call.unread for call in socket.calls if call.name == "close"] if socket else []
-    if closes and closes[-1]:
-        return "reset-unread", f"the server closed the connection with {closes[-1]} bytes unread"
-    if not len(fins) or not (sent["time_ns"] > int(fins[0]) - conversation.rtt_ns).any():
+    closes = [call for call in socket.calls if call.name == "close"] if socket else []
+    if closes and (unread := closes[-1].unread):
+        return "reset-unread", f"the server closed the connection with {unread} bytes unread"
+    upload = int(sent["payload_bytes"][sent["time_ns"] < int([*fins, reset_ns][0])].sum())
+    # Without a FIN, data came between the recorder's look at the socket and the close itself.
+    is_cut = not len(fins) and bool(closes) and upload > closes[-1].read
+    if not is_cut and not (sent["time_ns"] > fins.min(initial=1 << 62) - conversation.rtt_ns).any():
         return "reset", "the server's host reset the connection while the client was using it"
-    upload = int(sent["payload_bytes"][sent["time_ns"] < int(fins[0])].sum())
-    if upload and not _is_idle(conversation, int(fins[0])):
+    if upload and (is_cut or not _is_idle(conversation, int(fins[0]))):
         return "reset-unread", f"the server closed while the client was sending ({upload} bytes)"
     answered = int(answers["payload_bytes"].sum())
     after = f"after {answered} bytes of answers, " * bool(answered)

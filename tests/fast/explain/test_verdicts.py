@@ -33,10 +33,8 @@ def conversation(rows: SegmentArray, log: list[Event] | None = None, **more: Any
 
 def socket(*calls: tuple[float, str], **counts: int) -> SocketCalls:
     """Return a socket with these calls, at which the kernel's counts were the same."""
-    usual = {
-        name: 0 for name in SocketCall.__slots__ if name not in ("time_ns", "name", "pid")
-    } | counts
-    made = [SocketCall(ns(time_ms), name, 1, **usual) for time_ms, name in calls]
+    usual: dict[str, Any] = dict.fromkeys(SocketCall.__slots__, 0) | counts
+    made = [SocketCall(**usual | {"time_ns": ns(at), "name": name}) for at, name in calls]
     return SocketCalls(
         1, 1, CLIENT, SERVER, False, False, 46_080, 131_072, 1448, "reno", ns(0), made
     )
@@ -175,9 +173,8 @@ def test_a_fast_repair_beside_a_tail_loss_is_told_apart_on_a_long_path() -> None
     rows += [data(604, 5 * 1448, 99), data(1150, 5 * 1448, 99, is_retransmission=True)]
     rows.append(ack(1450, 5 * 1448 + 99))
     events = [Event(ns(0), "write", 5 * 1448), Event(ns(604), "write", 99)]
-    [found] = [
-        one for one in findings([conversation(capture(rows), events)]) if one.cause == "loss"
-    ]
+    upload = conversation(capture(rows), events)
+    [found] = [one for one in findings([upload]) if one.cause == "loss"]
     assert "1 retransmission by the timer, after 546 ms" in found.evidence
     assert "1 retransmission that a duplicate ACK or a probe caused, after 302 ms" in found.evidence
 
@@ -260,25 +257,28 @@ def test_a_connection_without_data_is_spare_if_another_one_has_some() -> None:
         (399, 100, 500, 400, False, None),
         (350, 100, 400, 401, True, None),
         (350, 400, 400.2, 401, False, "reset-unread"),
+        (350, 100, 0, 600, False, "reset-unread"),
     ],
-    ids=["a request crosses the FIN", "a farewell", "TLS's farewell", "an upload that is refused"],
+    ids=["a request crosses the FIN", "a farewell", "TLS's farewell", "a refused upload", "no FIN"],
 )
 def test_what_a_reset_cost_is_told_by_the_last_data(
     asked_ms: float, answer_ms: float, fin_ms: float, ended_ms: float, tls: bool, kind: str | None
 ) -> None:
+    fin = ACK | (FIN if fin_ms else 0)
     times = sorted(
         [
             *((ms, data(ms, seq, 16)) for ms, seq in ((0, 0), (asked_ms, 16))),
             (answer_ms, ack(answer_ms, 16, payload_bytes=38)),
-            (fin_ms, row(fin_ms, False, seq=39, ack=17, flags=ACK | FIN, payload_bytes=16 * tls)),
+            (fin_ms, row(fin_ms, False, seq=39, ack=17, flags=fin, payload_bytes=16 * tls)),
             (ended_ms, row(ended_ms, True, seq=33, ack=39, flags=ACK | FIN)),
             (510, row(510, False, seq=40 + 16 * tls, flags=RST)),
         ],
         key=lambda one: one[0],
     )
     rows = capture([*handshake(100), *(one for _ms, one in times)])
-    found = _reset(Conversation(CLIENT, SERVER, rows, len(rows), is_tls=tls))
-    assert (found and found[0]) == kind
+    closed = Conversation(CLIENT, SERVER, rows, len(rows), is_tls=tls)
+    closed.sockets["server"] = socket((500, "close"), read=16)
+    assert (_reset(closed) or (None,))[0] == kind
 
 
 @pytest.mark.parametrize(
