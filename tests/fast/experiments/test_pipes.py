@@ -51,8 +51,7 @@ def test_fewer_copies_are_less_work_and_over_the_wire_no_less_time() -> None:
     rates = [result[name].median_mb_per_s or 0 for name in ("dd-netcat", "netcat-warm", "no-copy")]
     assert rates == sorted(rates)
     for chain in each(chain for chain in result.variants if chain.pipeline.wire):
-        assert 0.95 * goodput_mbyte_s(1000) < chain.median_mb_per_s
-        assert max(chain.mb_per_s) <= goodput_mbyte_s(1000) * 1.001
+        assert 0.95 < (chain.median_mb_per_s or 0) / goodput_mbyte_s(1000) <= 1.001
 
 
 def test_our_netcat_reads_eight_times_as_much_per_call() -> None:
