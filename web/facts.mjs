@@ -36,7 +36,6 @@ function in_flight(run) {
   const acks = acked(run);
   return left(run).map((bytes, at) => bytes - acks[at]).filter((_, at) => run.rows[at].client && run.rows[at].bytes);
 }
-const alone = (run) => in_flight(run).filter((bytes) => bytes <= 1448).length;
 
 function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
@@ -83,8 +82,7 @@ function share(run) {
 // The ACK of a FIN counts one more than the bytes that left.
 const acknowledged = (run) => sum(of_each(run).map((rows) => Math.min(most(left({ rows })), most(acked({ rows })))));
 
-const moving = /^(read|write|send|recv|splice)/;
-const moved = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && moving.test(name)).length;
+const moved = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && /^(read|write|send|recv|splice)/.test(name)).length;
 const sending = ({ calls }) => calls.filter(({ name, fd }) => fd > 2 && /^(write|send|splice)/.test(name));
 const pauses = (run, least_ms) => sending(run).filter((call, index, all) => index && call.ms - all[index - 1].ms >= least_ms).length;
 const copied = ({ io }) => io && sum([...io.matchAll(/rchar: (\d+)/g)].map(([, bytes]) => Number(bytes)));
@@ -108,7 +106,7 @@ const FACTS = {
   "send-buffer": [["Older bytes before each answer", (run) => older_bytes(run)], ["Most bytes in flight", (run) => most(in_flight(run))]],
   "slow-start": [CONNECTIONS],
   loss: [["A SACK reported the gap before the repair", sack_before_repair], SIZES],
-  queues: [["Median of the bytes in flight", (run) => median(in_flight(run))], ["Segments that left with nothing else in flight", alone]],
+  queues: [["Median of the bytes in flight", (run) => median(in_flight(run))], ["Segments that left with nothing else in flight", (run) => in_flight(run).filter((bytes) => bytes <= 1448).length]],
   sharing: [CONNECTIONS, ["Share of the bytes acknowledged while both sent (%)", share]],
   pipes: [["Bytes that read() copied into the program", copied]],
   sendfile: [["Calls that read, write or send", moved]],
